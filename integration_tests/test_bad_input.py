@@ -59,7 +59,9 @@ def train(**changes):
 
 
 def test_both_dataflow_and_data():
-    with pytest.raises(ConfigError, match=r"TrainConfig received both dataflow= and data=; give one of them"):
+    with pytest.raises(
+        ConfigError, match=r"TrainConfig received both dataflow= and data=; give only one of them"
+    ):
         train(data=QueueInput(BatchData(digits(), 32)))
 
 
@@ -75,7 +77,7 @@ def test_no_length_and_no_steps_per_epoch():
     def images():
         yield [np.zeros([1, 8, 8], np.float32), np.zeros(1, np.int32)]
 
-    message = r"no steps_per_epoch, and the data does not say how long one pass is. Give TrainConfig\(steps"
+    message = r"no steps_per_epoch, and the length of one pass of the data is unknown. Set TrainConfig\(steps"
     with pytest.raises(ConfigError, match=message):
         train(dataflow=DataFromGenerator(images))
     train(dataflow=DataFromGenerator(images), steps_per_epoch=2)
@@ -237,15 +239,15 @@ def test_a_checkpoint_of_another_model(tmp_path):
     with pytest.raises(RestoreError) as caught:
         train(model=other, session_init=SaverRestore(tmp_path / "run"))
     assert str(caught.value).splitlines() == [
-        f"{tmp_path / 'run'} does not fit this graph:",
+        f"{tmp_path / 'run'} does not match this graph:",
         "  only in the graph: top/W",
         "  only in the graph: top/b",
-        "  of another shape or type: fc/W: the graph has shape (64, 11), restored is (64, 10)",
-        "  of another shape or type: fc/b: the graph has shape (11,), restored is (10,)",
-        "Name variables to leave alone in ignore=, or use SmartInit(path) to take what fits.",
+        "  of another shape or type: fc/W: the graph has shape (64, 11), the restored value has (64, 10)",
+        "  of another shape or type: fc/b: the graph has shape (11,), the restored value has (10,)",
+        "Name variables to skip in ignore=, or use SmartInit(path) to restore matching variables.",
     ]
     with pytest.raises(
-        RestoreError, match=r"model-45 does not fit this graph:\n  only in the graph: top/W\n"
+        RestoreError, match=r"model-45 does not match this graph:\n  only in the graph: top/W\n"
     ):
         train(model=other, callbacks=[ModelSaver()], log_dir=tmp_path / "run", resume="auto")
 

@@ -130,7 +130,7 @@ def test_one_then_two_then_one_with_other_batches(tmp_path, launched):
     allow = ("--allow", "world", "batch")
     code, output = launched(2, SCRIPT, "run", *stop, "--at", 12, "--total", 16, *allow)
     assert code == 0, output
-    assert "2 processes go on with 16 datapoints in a batch of them all, where 1 had 12" in output
+    assert "2 processes with 16 datapoints in a batch of all of them, instead of 1 with 12" in output
     assert "at datapoint 96 of pass 0, both from 0; epoch 1 has 9 steps left" in output
     in_this_process(tmp_path / "run", *stop, "--at", 0, "--total", 20, *allow)
     parts = {path.stem: np.load(path) for path in tmp_path.glob("labels-*.npy")}
@@ -179,7 +179,7 @@ def test_a_stopped_process_is_named_within_the_time_out(tmp_path, launched):
     assert code == 1
     assert named_by(output, (0, 2), lost=1)
     assert f"sent no heartbeat for {PEER_TIMEOUT:g} s" in output
-    assert "rank 1 did not end by itself" in output
+    assert "rank 1 did not exit" in output
     assert_only_whole_steps(tmp_path / "run", before=12)
 
 
@@ -220,8 +220,8 @@ def test_a_process_that_lives_and_does_not_come_is_named(tmp_path, launched):
     options = ("--victim", 1, "--at", 7, "--block", "--step-timeout", 8, "--peer-timeout", 3)
     code, output = launched(3, SCRIPT, "run", *options)
     assert code == 1
-    assert re.search(r"PeerLostError: rank 1 \(.*\) did not come to an exchange in time", output)
-    assert "7 finished steps, outside of the next" in output
+    assert re.search(r"PeerLostError: rank 1 \(.*\) did not join an exchange in time", output)
+    assert "7 finished steps, outside the next" in output
 
 
 def test_who_stops_stops_all(tmp_path, launched):

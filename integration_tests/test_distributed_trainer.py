@@ -358,7 +358,7 @@ def test_with_another_number_the_same_total_batch_goes_on(tmp_path, sizes):
     on_ranks(was, lambda c: train(c, ModelSaver(), At(6, stop_after_saving), log_dir=tmp_path, resume="auto"))
     on_ranks(was, lambda c: train(c, ModelSaver(), log_dir=tmp_path, resume="auto", max_epoch=2))
     refused = on_ranks(now, lambda c: train(c, ModelSaver(), log_dir=tmp_path, resume="auto"))
-    assert f"is of {was} processes, and there are {now} now" in str(refused[0])
+    assert f"has {was} processes (now {now})" in str(refused[0])
     again = {"log_dir": tmp_path, "resume": "auto", "resume_allow": ["world"]}
     results = on_ranks(now, lambda c: train(c, ModelSaver(), **again))
     assert_same(results[0].values, undisturbed().values, 1e-5)
@@ -441,7 +441,7 @@ def test_an_unfit_position_is_refused(tmp_path):
 
     errors = on_ranks(3, work)
     assert all(isinstance(error, Exception) for error in errors)
-    assert "of 6 datapoints in a batch of all processes, and 3 now; of 2 processes" in str(errors[0])
+    assert "6 datapoints in a batch of all processes (now 3); and 2 processes" in str(errors[0])
     assert "resume_allow=['batch', 'world']" in str(errors[0])
     assert "rank 0" in str(errors[1])
 

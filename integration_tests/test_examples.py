@@ -30,7 +30,7 @@ def test_the_demo_trains_resumes_and_predicts(run, tmp_path):
     checkpoint = (log_dir / "latest").resolve()
 
     output, errors = run("digits_lenet.py", "--resume", "--epochs", 3)
-    assert f"Going on from {checkpoint}." in errors
+    assert f"Resuming from {checkpoint}." in errors
     assert "epoch 3/3, step 135: cost " in errors
     assert "epoch 2/3" not in errors
     assert re.fullmatch(final, output.splitlines()[-1])

@@ -86,7 +86,7 @@ def test_two_towers_with_synchronised_statistics_are_one_with_their_batches(tmp_
 @pytest.mark.parametrize("trainer", ["sync", "replicated", "async"])
 def test_the_example_trains_on_two_virtual_devices(run, trainer, tmp_path):
     output, errors = run("cifar_multi_gpu.py", "--devices", *TWO, "--trainer", trainer, "--epochs", 3)
-    assert "2 towers, each with a batch of its own: one step trains on 2 datapoints" in errors
+    assert "2 towers, one batch for each: one step trains on 2 datapoints" in errors
     accuracy = float(re.search(r"best validation accuracy (0\.\d{4})", output)[1])
     assert accuracy > 0.6
     assert latest_checkpoint(tmp_path / "train_log" / "cifar_multi_gpu") is not None

@@ -81,7 +81,7 @@ def test_callbacks_that_are_appended_to_a_configuration(method, configure):
 def test_an_evaluation_over_a_source_that_repeats(kit, configure):
     runner = InferenceRunner(QueueInput(kit.line_data()), ScalarStats("cost"))
     with pytest.raises(
-        ConfigError, match=r"Write QueueInput\(\.\.\., infinite=False\), or give the DataFlow"
+        ConfigError, match=r"Write QueueInput\(\.\.\., infinite=False\), or pass the DataFlow"
     ):
         SimpleTrainer(configure(callbacks=[runner])).train()
 
@@ -175,7 +175,7 @@ def test_a_session_without_the_towers_devices_is_refused(kind, kit, configure):
 
     options = tf.ConfigProto(allow_soft_placement=True, intra_op_parallelism_threads=1)
     with pytest.raises(
-        ConfigError, match=r"The session lacks /cpu:1, where there are towers; .*session_config="
+        ConfigError, match=r"The session lacks /cpu:1, the devices of towers; .*session_config="
     ):
         kind(config(options)).train()
     kind(config(default_session_config(DEVICES))).train()

@@ -50,7 +50,7 @@ def test_it_is_too_late_once_they_are_set_up(configure):
 
     trainer = SimpleTrainer(configure(callbacks=[Late()]))
     with pytest.raises(
-        TrainerStateError, match=r"register_callback\(Named\) came after the callbacks were set"
+        TrainerStateError, match=r"register_callback\(Named\) was called after the callbacks were set"
     ):
         trainer.train()
 

@@ -22,7 +22,7 @@ from .cli import (
 
 __all__ = ["main"]
 
-# What other arguments set right. All else is a bug, of the model or of ours, and has a traceback.
+# The errors of wrong arguments. All others are bugs, of the model or of this package, and show a traceback.
 _OF_THE_USER = (
     CommandError,
     ConfigError,
@@ -40,7 +40,7 @@ _OF_THE_USER = (
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command, and returns the exit status: 0, 1 if the command fails, 130 after Ctrl-C.
 
-    `migrate` has one more: 3, where work is left to a person.
+    `migrate` may also return 3: some work is left to a person.
 
     Raises:
         SystemExit: the arguments are invalid; its status is 2.

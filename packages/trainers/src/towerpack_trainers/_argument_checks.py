@@ -1,4 +1,4 @@
-"""Checks of arguments: validators of configurations, and functions; each error says what was expected."""
+"""Argument checks: attrs validators and plain functions. Each error states the expected value."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _REPLACEMENTS = {
     **{name: f"tf.train.{name}Optimizer" for name in ("Adadelta", "Adagrad", "Adam")},
     "RMSprop": "tf.train.RMSPropOptimizer",
 }
-"""Keras optimizers by name, and what does the same in a graph."""
+"""Keras optimizers by name, with their graph-mode replacements."""
 
 _Config = TypeVar("_Config")
 
@@ -51,7 +51,7 @@ _Config = TypeVar("_Config")
 
 
 def explain_misuse(kind: type[_Config]) -> type[_Config]:
-    """Lets a frozen attrs class say what to write instead of a wrong argument, or of an assignment."""
+    """Adds helpful errors to a frozen attrs class, for unknown or unnamed arguments and for assignments."""
     name, arguments = kind.__name__, [field.name for field in attrs.fields(kind)]  # type: ignore[arg-type]
     has = f"It has: {', '.join(arguments)}."
     make: Callable[..., None] = kind.__init__
@@ -71,10 +71,10 @@ def explain_misuse(kind: type[_Config]) -> type[_Config]:
 
     def refuse(config: _Config, attribute: str, value: Any) -> None:
         if attribute not in arguments:
-            raise FrozenConfigError(f"{name} has no argument {attribute!r}, so it cannot be assigned. {has}")
+            raise FrozenConfigError(f"{name} has no argument {attribute!r}, and it cannot be assigned. {has}")
         raise FrozenConfigError(
-            f"{name}.{attribute} was assigned, but a {name} does not change once it is made. Give it when "
-            f"it is made: {name}(..., {attribute}=...). Or make a changed one: "
+            f"{name}.{attribute} was assigned, but a {name} is immutable. Pass the value to the constructor: "
+            f"{name}(..., {attribute}=...). Or make a changed copy: "
             f"config = attrs.evolve(config, {attribute}=...)."
         )
 
@@ -84,7 +84,7 @@ def explain_misuse(kind: type[_Config]) -> type[_Config]:
 
 
 def as_int(value: Any) -> Any:
-    """Converts NumPy's whole numbers, which JSON cannot express; leaves the rest to `whole_number`."""
+    """Converts NumPy integers, which JSON cannot express, to `int`; leaves other values to `whole_number`."""
     return int(value) if isinstance(value, numbers.Integral) and not isinstance(value, bool) else value
 
 
@@ -105,7 +105,7 @@ def positive_number() -> _Validator:
 
 
 def instance_of(kind: type | tuple[type, ...], hint: str) -> _Validator:
-    """Makes a validator of types; `hint` says in words what is expected."""
+    """Makes a validator of types; `hint` describes the expected value."""
     return _with_message(
         validators.instance_of(kind),
         lambda owner, name, value: (
@@ -116,7 +116,7 @@ def instance_of(kind: type | tuple[type, ...], hint: str) -> _Validator:
 
 
 def _remedy(value: Any, kind: type | tuple[type, ...]) -> str:
-    """Says what to write for values that are nearly what is expected."""
+    """Returns advice for a value that is close to the expected one, or an empty string."""
     if isinstance(value, type) and issubclass(value, kind):
         return f" It is a class: write {value.__name__}()."
     if hasattr(value, "trainable_variables") and hasattr(value, "call"):
@@ -125,7 +125,7 @@ def _remedy(value: Any, kind: type | tuple[type, ...]) -> str:
 
 
 def one_of(*choices: str) -> _Validator:
-    """Makes a validator of one of some strings."""
+    """Makes a validator that accepts one of the given strings."""
     expected = " or ".join(f'"{choice}"' for choice in choices)
     return _with_message(
         validators.in_(choices), lambda owner, name, value: f"{owner}({name}={value!r}): expected {expected}."
@@ -143,7 +143,7 @@ def list_of(kind: type) -> _Validator:
 
 
 def _with_message(validator: _Validator, message: Callable[[str, str, Any], str]) -> _Validator:
-    """Lets a validator of attrs raise a `ConfigError`, whose message says what to write instead."""
+    """Wraps an attrs validator so that it raises a `ConfigError` with the given message."""
 
     def check(config: Any, attribute: attrs.Attribute[Any], value: Any) -> None:
         try:
@@ -165,7 +165,7 @@ def at_least(owner: str, name: str, value: Any, minimum: int = 1) -> int:
     """Returns `value` if it is a whole number of at least `minimum`.
 
     Raises:
-        ConfigError: `value` is none; the message names the argument `name` of `owner`.
+        ConfigError: `value` is not such a number; the message names `owner` and its argument `name`.
     """
     value = as_int(value)
     if not isinstance(value, int) or isinstance(value, bool) or value < minimum:
@@ -198,10 +198,10 @@ def check_number(owner: str, name: str, value: Any, least: float = 0.0, above: b
 
 
 def check_function(owner: str, function: Any) -> Callable[..., Any]:
-    """Returns `function` if it can be called.
+    """Returns `function` if it is callable.
 
     Raises:
-        TypeError: `function` cannot be called.
+        TypeError: `function` is not callable.
     """
     if not callable(function):
         raise TypeError(f"{owner} takes a function, received {function!r} of type {type(function).__name__}.")
@@ -212,7 +212,7 @@ def compile_regex(owner: str, regex: Any) -> re.Pattern[str]:
     """Compiles a regular expression.
 
     Raises:
-        TypeError: `regex` is no string.
+        TypeError: `regex` is not a string.
         ValueError: the string is not a regular expression.
     """
     if not isinstance(regex, str):
@@ -226,10 +226,10 @@ def compile_regex(owner: str, regex: Any) -> re.Pattern[str]:
 
 
 def matcher(owner: str, patterns: Sequence[str]) -> Callable[[str], bool]:
-    """Makes a function that says whether any of several regular expressions is found in a name.
+    """Makes a function that tests whether any of several regular expressions matches somewhere in a name.
 
     Raises:
-        TypeError: `patterns` is no list of strings.
+        TypeError: `patterns` is not a list of strings.
         ValueError: one of the strings is not a regular expression.
     """
     if not isinstance(patterns, (list, tuple)):
@@ -250,15 +250,15 @@ def _whole(minimum: int) -> str:
 
 
 def make_optimizer(optimizer: Any, error: type[Exception] = TypeError) -> tf.train.Optimizer:
-    """Returns the given optimizer, or the one that a given function makes.
+    """Returns an optimizer: the given one, or the result of the given function.
 
     Args:
         optimizer: a `tf.train.Optimizer`, or a function without arguments; called in the current graph.
-        error: the type of the error for anything else.
+        error: the exception type for any other value.
 
     Raises:
-        TypeError: the result is no optimizer of `tf.compat.v1.train`; for a Keras optimizer the message names
-            its replacement.
+        TypeError: the result is not an optimizer of `tf.compat.v1.train`; for a Keras optimizer, the message
+            names its replacement.
     """
     is_function = callable(optimizer) and not isinstance(optimizer, tf.train.Optimizer)
     made = optimizer() if is_function else optimizer
@@ -275,7 +275,7 @@ def check_optimizer(owner: str, optimizer: Any) -> Any:
     """Returns `optimizer` if it is one of `tf.compat.v1.train`.
 
     Raises:
-        TypeError: `optimizer` is another object; for a Keras optimizer the message names its replacement.
+        TypeError: `optimizer` is another object; for a Keras optimizer, the message names its replacement.
     """
     if isinstance(optimizer, tf.train.Optimizer):
         return optimizer

@@ -4,19 +4,19 @@
 RuntimeError
 ├── TrainerStateError     a method was called at the wrong time
 ├── EndOfInputError       the training input ended before the last step
-├── EnvironmentStepError  an environment returned what no agent can learn from
-├── ExportError           a model cannot be exported as was asked
-└── PredictorProcessError a process that predicts has died or failed
+├── EnvironmentStepError  an environment returned an invalid value
+├── ExportError           a model cannot be exported as requested
+└── PredictorProcessError a prediction process died or failed
 ValueError
-├── ConfigError           arguments of TrainConfig are wrong, or do not fit together
-│   ├── LogDirTakenError  … as another run uses the directory
-│   ├── UnknownArgumentError … and a TypeError: there is none of that name, or it came without its name
-│   └── FrozenConfigError … and an AttributeError: one was assigned to, once it was made
+├── ConfigError           arguments of TrainConfig are wrong, or contradict each other
+│   ├── LogDirTakenError  … another run uses the directory
+│   ├── UnknownArgumentError … and a TypeError: an unknown argument, or a positional one
+│   └── FrozenConfigError … and an AttributeError: an argument was assigned after construction
 ├── ModelError            the model description breaks a rule
-│   └── TowerRuleError    … of tower functions
-├── RestoreError          values to restore do not fit the graph's variables
-├── TraceError            a file is no trace, or traces are of different clocks
-└── PredictorInputError   … and a TypeError: a predictor does not take what it is given
+│   └── TowerRuleError    … a rule of tower functions
+├── RestoreError          values to restore do not match the graph's variables
+├── TraceError            a file is not a trace, or traces have different clocks
+└── PredictorInputError   … and a TypeError: a predictor received unsuitable input
 ```
 """
 
@@ -41,23 +41,23 @@ __all__ = [
 
 
 class TrainerStateError(RuntimeError):
-    """A trainer's method was called before or after the time when it makes sense."""
+    """A trainer's method was called too early or too late."""
 
 
 class EndOfInputError(RuntimeError):
-    """The input of a training ended before the training did."""
+    """The training input ended before the last step."""
 
 
 class EnvironmentStepError(RuntimeError):
-    """An environment returned what cannot be; the message names it and the step."""
+    """An environment returned an invalid value; the message names the environment and the step."""
 
 
 class PredictorProcessError(RuntimeError):
-    """A process that predicts died, or failed beyond what can be sent; the message says which and how."""
+    """A prediction process died, or failed with an error that cannot be sent; the message names both."""
 
 
 class ExportError(RuntimeError):
-    """Inputs and outputs to export do not fit together, or a format cannot express the model."""
+    """The inputs and outputs to export do not match, or a format cannot express the model."""
 
 
 class ConfigError(ValueError):
@@ -65,32 +65,32 @@ class ConfigError(ValueError):
 
 
 class LogDirTakenError(ConfigError):
-    """The log directory, or the directory of a saver, is used by another run; the message names that."""
+    """Another run uses the log directory or a saver's directory; the message names the run."""
 
 
 class FrozenConfigError(ConfigError, AttributeError):
-    """An argument of a configuration was assigned once the configuration was made."""
+    """An argument of a configuration was assigned after construction."""
 
 
 class UnknownArgumentError(ConfigError, TypeError):
-    """A configuration was made with an argument that it has not, or with one that was not named."""
+    """A configuration received an unknown argument, or a positional one."""
 
 
 class ModelError(ValueError):
-    """A `ModelDesc` returned something a trainer cannot train."""
+    """A `ModelDesc` returned a value that a trainer cannot train."""
 
 
 class TowerRuleError(ModelError):
-    """A tower function broke a rule that replication relies on; the message names variable and rule."""
+    """A tower function broke a rule of replication; the message names the variable and the rule."""
 
 
 class RestoreError(ValueError):
-    """Values to restore do not fit the variables; the message lists the differences."""
+    """Values to restore do not match the variables; the message lists the differences."""
 
 
 class TraceError(ValueError):
-    """A file is no trace that can be put together with others; the message names it, and what is wrong."""
+    """A file is not a trace, or cannot be merged with others; the message names the file and the reason."""
 
 
 class PredictorInputError(ValueError, TypeError):
-    """A predictor received another number of arrays than it takes, or one of a wrong shape or type."""
+    """A predictor received a wrong number of arrays, or an array of a wrong shape or dtype."""

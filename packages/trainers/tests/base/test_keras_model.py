@@ -109,10 +109,10 @@ def test_several_outputs_have_a_loss_each():
         model.compile(optimizer, "mse", metrics={"three": "mae"})
     with pytest.raises(ConfigError, match="has no loss"):
         model.compile(optimizer, [None, None])
-    with pytest.raises(ConfigError, match="reduction='none', which is a number for each example"):
+    with pytest.raises(ConfigError, match="reduction='none', which is one number for each example"):
         model.compile(optimizer, keras.losses.MeanSquaredError(reduction="none"))
     model.compile(optimizer, "mse")
-    with pytest.raises(ConfigError, match="for one target without sample weights; received 2 targets"):
+    with pytest.raises(ConfigError, match="with one target and without sample weights; received 2 targets"):
         model.fit(points, class_weight={0: 1.0})
 
 
@@ -170,7 +170,7 @@ def test_mistakes_are_told_before_the_training():
     with pytest.raises(ModelError, match=r"targets=\[\]"):
         KerasModel(network, [IMAGE], [])
     model = KerasModel(network, [IMAGE], [LABEL])
-    with pytest.raises(TrainerStateError, match="comes after compile"):
+    with pytest.raises(TrainerStateError, match="needs compile"):
         model.fit(halves())
     for wrong, instead in ({"epochs": 2}, "max_epoch= instead"), ({"batch_size": 2}, r"BatchData\(flow, "):
         with pytest.raises(TypeError, match=f"received {next(iter(wrong))}=; write {instead}"):

@@ -172,9 +172,7 @@ def test_the_directory_may_be_told_late(functions, tmp_path):
 def test_a_drawn_seed_cannot_be_that_of_a_resumed_run(functions, tmp_path):
     trainer = SimpleTrainer()
     trainer.setup_graph(*functions())
-    with pytest.raises(
-        ConfigError, match=r"with a seed that it drew.*Give resume= \(and log_dir=\) to setup"
-    ):
+    with pytest.raises(ConfigError, match=r"with a random seed.*Pass resume= \(and log_dir=\) to setup"):
         trainer.train(log_dir=tmp_path, resume="auto")
 
 
@@ -193,7 +191,7 @@ def test_the_seed_of_another_run(functions, weights, tmp_path):
 def test_what_the_graph_is_built_from_cannot_change(functions, late):
     trainer = SimpleTrainer()
     trainer.setup_graph(*functions(), seed=1)
-    with pytest.raises(ConfigError, match=rf"built already, with another {' and '.join(late)}\. Give"):
+    with pytest.raises(ConfigError, match=rf"already built, with another {' and '.join(late)}\. Pass"):
         trainer.train(**late)
 
 
@@ -237,14 +235,16 @@ def test_model_and_data_are_told_once(functions):
     with pytest.raises(ConfigError, match="does not take model, optimizer here"):
         trainer.setup_graph(*functions(), model=None, optimizer=None)
     trainer.setup_graph(*functions())
-    with pytest.raises(ConfigError, match=r"does not take dataflow here\. Give them to setup_graph"):
+    with pytest.raises(ConfigError, match=r"does not take dataflow here\. Pass them to setup_graph"):
         trainer.train(dataflow=[])
 
 
 @pytest.mark.parametrize("kind", [GANTrainer, SeparateGANTrainer])
 def test_trainers_of_other_costs(kind, functions):
     trainer = kind.__new__(kind)  # what it is made of does not matter
-    with pytest.raises(TrainerStateError, match=rf"{kind.__name__}\.setup_graph: it trains no single cost"):
+    with pytest.raises(
+        TrainerStateError, match=rf"{kind.__name__}\.setup_graph: setup_graph takes a single cost"
+    ):
         trainer.setup_graph(*functions())
 
 
@@ -289,5 +289,5 @@ def test_virtual_devices_by_number(caplog):
 
 @pytest.mark.parametrize("devices", [0, -1, True])
 def test_numbers_that_are_none(devices):
-    with pytest.raises(ConfigError, match=rf"devices={devices}: expected a list of devices, or how many"):
+    with pytest.raises(ConfigError, match=rf"devices={devices}: expected a list of devices, or their number"):
         SyncMultiGPUTrainer(devices=devices)

@@ -60,7 +60,7 @@ def test_nothing_left_to_train(kit, configure, caplog):
     recorder = kit.Recorder()
     SimpleTrainer(configure(callbacks=[recorder], starting_epoch=3, max_epoch=2)).train()
     assert [call[0] for call in recorder.calls] == ["before_train", "after_train"]
-    assert "Nothing left to train: epoch 2 of 2 is done. A larger max_epoch goes on." in caplog.text
+    assert "Nothing left to train: epoch 2 of 2 is done. Use a larger max_epoch to continue." in caplog.text
 
 
 def test_an_epoch_may_be_longer_or_shorter_than_the_data(configure):
@@ -83,7 +83,7 @@ def test_a_length_that_nobody_knows_must_be_given(configure):
 
     for config in (configure(dataflow=Endless()), configure(data=DummyConstantInput([(4,), (4,)]))):
         with pytest.raises(
-            ConfigError, match=r"no steps_per_epoch, and the data does not say how long one pass is"
+            ConfigError, match=r"no steps_per_epoch, and the length of one pass of the data is unknown"
         ):
             SimpleTrainer(config).train()
 
@@ -96,7 +96,7 @@ def test_no_data_at_all(configure):
 def test_training_twice_is_refused(configure):
     trainer = SimpleTrainer(configure())
     trainer.train()
-    with pytest.raises(TrainerStateError, match=r"has trained already. Make a new one, with resume="):
+    with pytest.raises(TrainerStateError, match=r"has already trained. Make a new one, with resume="):
         trainer.train()
 
 
@@ -105,7 +105,7 @@ def test_training_within_training_is_refused(configure):
         def _trigger(self):
             self.trainer.train()
 
-    with pytest.raises(TrainerStateError, match="has trained already"):
+    with pytest.raises(TrainerStateError, match="has already trained"):
         SimpleTrainer(configure(callbacks=[Again()])).train()
 
 
@@ -169,7 +169,7 @@ def test_an_input_that_was_not_set_up(kit, own):
 
 
 def test_a_plain_trainer_feeds_no_dataflow(own, kit):
-    with pytest.raises(ConfigError, match="Trainer itself knows no model to feed from dataflow="):
+    with pytest.raises(ConfigError, match="Trainer itself has no model to feed from dataflow="):
         Trainer(own(dataflow=kit.line_data()))
 
 
@@ -218,7 +218,7 @@ def test_an_eager_tensor_is_no_train_op(own):
 
 
 def test_a_train_op_of_another_graph_than_the_one_built(configure, own):
-    with pytest.raises(ConfigError, match="train_op 'up' is not in the graph this trainer has built"):
+    with pytest.raises(ConfigError, match="train_op 'up' is not in the graph of this trainer"):
         SimpleTrainer(configure()).train_op = count_up()
 
 
@@ -253,9 +253,7 @@ def test_a_subclass_has_steps_of_its_own(kit, own):
 
 
 def test_without_a_model_there_is_no_evaluation(own):
-    with pytest.raises(
-        TrainerStateError, match="Own does not know how to build another replica of the model"
-    ):
+    with pytest.raises(TrainerStateError, match="Own cannot build another replica: it has no model"):
         Own(own()).build_inference_tower([], "check")
 
 
@@ -337,7 +335,7 @@ def test_an_op_made_too_late_is_explained(configure):
             tf.constant(1)
 
     with pytest.raises(
-        TrainerStateError, match=r"The graph is final then: make ops in _setup_graph"
+        TrainerStateError, match=r"when the graph is final. Make ops in _setup_graph"
     ) as caught:
         SimpleTrainer(configure(callbacks=[Late()])).train()
     assert "finalized" in str(caught.value.__cause__)

@@ -144,7 +144,7 @@ def test_overfitting_learns_random_labels_by_heart(kit, configure):
 
 
 def test_overfitting_needs_the_flow(configure, kit):
-    with pytest.raises(ConfigError, match="Give the flow itself as dataflow="):
+    with pytest.raises(ConfigError, match="Pass the flow itself as dataflow="):
         overfit_batches(configure(data=QueueInput(kit.line_data())))
 
 

@@ -22,7 +22,7 @@ BAD = [
     ({"model": Line()}, r"a model but neither dataflow= nor data="),
     (
         {"model": Line(), "dataflow": [], "data": QueueInput([[1]])},
-        r"both dataflow= and data=; give one of them",
+        r"both dataflow= and data=; give only one of them",
     ),
     ({"model": Line(), "dataflow": QueueInput([[1]])}, r"received an InputSource; give it as data= instead"),
     ({"model": Line(), "data": [[1]]}, r"expected an InputSource; a DataFlow goes to dataflow="),

@@ -127,7 +127,9 @@ def test_data_that_are_not_divided_come_in_an_order_of_each_process(configure, c
     assert sorted(first) == sorted(second) == sorted([*range(8), *range(8)])
     assert first != second
     assert [first, second] == [order(configure, numbers(), rank) for rank in range(2)]
-    assert caplog.text.count("The data are not divided: each of the 2 processes reads all") == 2  # each chief
+    assert (
+        caplog.text.count("The data are not divided: each of the 2 processes reads its whole flow") == 2
+    )  # each chief
 
 
 def test_shares_are_cut_from_one_order(configure, caplog):
@@ -300,7 +302,10 @@ def test_a_trained_model_of_one_process_and_of_many_that_are_equal(kit, configur
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"the last epoch": 9}, "rank 1 differs from rank 0 in the last epoch: 9 instead of 2. All must be"),
+        (
+            {"the last epoch": 9},
+            "rank 1 differs from rank 0 in the last epoch: 9 instead of 2. All processes need",
+        ),
         ({"the steps of an epoch": 4}, "in the steps of an epoch: 4 instead of 5. Each step takes one from"),
         ({"the variables": {}}, r"in the variables: .*slope: None instead of \[\[\], 'float32'\]"),
     ],
@@ -421,16 +426,18 @@ def test_a_fresh_start_tells_nothing():
 def test_a_changed_number_of_processes_needs_a_translation(tmp_path):
     path = write_checkpoint(tmp_path / "model-2", {"v": np.zeros(2)}, saved(steps=4, was=3))
     start, callbacks = find_starting_point(path, None), (Everywhere(), OfTheChief())
-    with pytest.raises(CheckpointError, match=r"is of 3 processes, and there are 2 now.*=\['world'\]\) goes"):
+    with pytest.raises(CheckpointError, match=r"has 3 processes \(now 2\).*=\['world'\]\) to continue"):
         restore(processes(), start, *callbacks)
-    with pytest.raises(CheckpointError, match="of 3 processes with 4 steps in an epoch; these are 2 with 5"):
+    with pytest.raises(
+        CheckpointError, match="of 3 processes with 4 steps in an epoch; there are now 2 with 5"
+    ):
         restore(processes(), start, *callbacks, allow=["world"])
 
 
 def test_all_go_on_at_the_same_step():
     told = {**saved(), "callbacks": {}, "begins": [1, 3]}
     with pytest.raises(
-        CheckpointError, match="Rank 1 would go on in epoch 1 at step 2, and rank 0 in epoch 1"
+        CheckpointError, match="Rank 1 would continue in epoch 1 at step 2, and rank 0 in epoch 1"
     ):
         restore(processes(1, shared=told), FreshStart())
 

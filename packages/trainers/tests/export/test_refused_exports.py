@@ -39,9 +39,9 @@ def test_an_unknown_output(kit, tmp_path, method):
     [
         (
             {"output_names": ["error"]},
-            r"outputs error need the input y, which is not among input_names=\['x'\]",
+            r"outputs error need the input y, which is not in input_names=\['x'\]",
         ),
-        ({"input_names": ["x", "y"]}, r"No output \(mul\) depends on the input y. Leave it out"),
+        ({"input_names": ["x", "y"]}, r"No output \(mul\) depends on the input y. Remove it"),
         ({"output_names": []}, "nothing to export: output_names is empty"),
     ],
     ids=["missing", "idle", "none"],
@@ -65,7 +65,7 @@ def test_what_is_no_configuration(kit):
 def test_what_is_there_is_not_replaced(kit, tmp_path, method):
     path = tmp_path / "model"
     path.write_text("old")
-    with pytest.raises(FileExistsError, match=r"model exists. Give another path, or allow to replace it"):
+    with pytest.raises(FileExistsError, match=r"model exists. Choose another path, or allow overwriting"):
         getattr(exporter_of(kit), method)(path)
     assert path.read_text() == "old"
 
@@ -92,7 +92,7 @@ def test_an_export_is_replaced_if_asked(kit, tmp_path):
     result = loaded.signatures["serving_default"](x=tf.constant([2.0]))
     assert result["mul"].numpy() == [6]
     (tmp_path / "1" / "notes.txt").touch()
-    with pytest.raises(FileExistsError, match=r"has 'notes\.txt', which is no part of a SavedModel"):
+    with pytest.raises(FileExistsError, match=r"has 'notes\.txt', which is not part of a SavedModel"):
         other.export_serving(tmp_path / "1")
     assert sorted(os.listdir(tmp_path / "1")) == ["notes.txt", "saved_model.pb", "variables"]
 

@@ -314,7 +314,7 @@ def test_several_batches_need_a_source_without_feeds(gan, configure):
 
 def test_a_round_is_not_repeated_in_a_call(gan, configure):
     config = configure(model=gan.Digits(), dataflow=None, data=QueueInput(gan.digits_data()), steps_per_run=2)
-    with pytest.raises(ConfigError, match="Leave steps_per_run out"):
+    with pytest.raises(ConfigError, match="Remove steps_per_run"):
         GANTrainer(config, d_steps=2).train()
 
 

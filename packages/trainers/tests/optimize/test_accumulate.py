@@ -256,7 +256,7 @@ def test_gradients_that_do_not_fit():
         variable = tf.get_variable("v", initializer=0.0)
         reference = tf.get_variable("r", initializer=0.0, use_resource=False)
         optimizer = AccumGradOptimizer(tf.train.GradientDescentOptimizer(1.0), 2)
-        with pytest.raises(ValueError, match=r"for resource variables only; 'r' is none"):
+        with pytest.raises(ValueError, match=r"only for resource variables; 'r' is not one"):
             optimizer.apply_gradients([(tf.ones([]), reference)])
         with pytest.raises(ValueError, match=r"received no gradient of any variable"):
             optimizer.apply_gradients([(None, variable)])

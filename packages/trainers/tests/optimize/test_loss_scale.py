@@ -249,5 +249,5 @@ def test_variables_of_16_bits_are_refused(sess):
 def test_reference_variables_are_refused(sess):
     weight = tf.get_variable("w", [], use_resource=False)
     optimizer = DynamicLossScaleOptimizer(tf.train.GradientDescentOptimizer(1.0))
-    with pytest.raises(ValueError, match=r"for resource variables only; 'w' is none"):
+    with pytest.raises(ValueError, match=r"only for resource variables; 'w' is not one"):
         optimizer.apply_gradients([(tf.ones([]), weight)])

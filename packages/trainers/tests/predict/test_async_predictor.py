@@ -405,7 +405,7 @@ def test_wrong_examples(arrays, message):
     ("changes", "message"),
     [
         ({"output_names": ["mean"]}, "the output 'mean' is one number for a whole batch"),
-        ({"specs": [tf.TensorSpec([4, 2], tf.float32, "x")]}, r"input 'x' has shape \(4, 2\).*axis be None"),
+        ({"specs": [tf.TensorSpec([4, 2], tf.float32, "x")]}, r"input 'x' has shape \(4, 2\).*axis to None"),
         ({"batch_size": 0}, r"batch_size=0\): expected a whole number of at least 1"),
         ({"queue_size": 0}, r"queue_size=0\): expected a whole number of at least 1"),
     ],

@@ -58,7 +58,7 @@ def test_dicts_by_the_names_of_inputs():
         ([[1.0]], r"Datapoint 1: The predictor takes 2 arrays \(x, z\), received 1"),
         ([[1.0], 2.0], r"Datapoint 1: The predictor's input 'z' has shape \(None,\).* array of shape \(\)"),
         ([[1.0], ["two"]], "Datapoint 1: Input 'z' is of type float32; received str"),
-        ({"x": [1.0]}, "Datapoint 1: received a dict with the keys x; expected one with z, too"),
+        ({"x": [1.0]}, "Datapoint 1: received a dict with the keys x; expected also z"),
         (1.0, "Datapoint 1: received float; expected a list, tuple or dict of x, z"),
     ],
     ids=["count", "shape", "type", "names", "structure"],

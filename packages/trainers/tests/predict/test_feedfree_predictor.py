@@ -59,6 +59,6 @@ def test_what_is_no_source():
 def test_it_takes_no_arrays():
     with (
         FeedfreePredictor(config(), FeedInput(FLOW)) as predict,
-        pytest.raises(TypeError, match="has an input of its own; received 1 arrays"),
+        pytest.raises(TypeError, match="takes no arguments; received 1 arrays"),
     ):
         predict(FLOW[0])

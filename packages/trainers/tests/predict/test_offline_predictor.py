@@ -134,7 +134,7 @@ def test_wrong_numbers_and_names(kit):
 
 
 def test_wrong_values(kit, tmp_path):
-    with pytest.raises(RestoreError, match="None of the values fits this graph"):
+    with pytest.raises(RestoreError, match="None of the values matches this graph"):
         OfflinePredictor(predict_config(kit, session_init=DictRestore({"other": ZERO})))
     with pytest.raises(CheckpointError, match="cannot be read"):
         OfflinePredictor(predict_config(kit, session_init=SaverRestore(tmp_path / "nothing")))

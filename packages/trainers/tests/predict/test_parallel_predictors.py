@@ -37,7 +37,7 @@ def test_a_predictor_for_each_device(config):
             y, slope = function(X)
             np.testing.assert_array_equal(y, 2 * X)
             assert slope == 2
-        with pytest.raises(ConfigError, match=r"get_predictor\(2\): expected 0 to 1, a device's number"):
+        with pytest.raises(ConfigError, match=r"get_predictor\(2\): expected the number of a device, 0 to 1"):
             predict.get_predictor(2)
     with pytest.raises(TrainerStateError, match="MultiTowerOfflinePredictor is closed"):
         predictors[1](X)

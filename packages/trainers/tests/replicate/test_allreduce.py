@@ -95,7 +95,7 @@ def test_nccl_gets_one_packed_tensor_of_each_gpu(monkeypatch):
         ("gpu", ["/cpu:0"], r"mode='gpu': expected one of 'nccl', 'hierarchical', 'cpu', or None"),
         ("nccl", ["/cpu:0", "/cpu:1"], r"works between GPUs, but the towers are on /cpu:0, /cpu:1. Use mode"),
         ("nccl", ["/gpu:0"], r"works between GPUs, but the towers are on /gpu:0"),
-        ("hierarchical", ["/cpu:0"], r"two groups, but there is one. Use mode=\"cpu\""),
+        ("hierarchical", ["/cpu:0"], r"two groups, but there is only one. Use mode=\"cpu\""),
     ],
 )
 def test_modes_that_do_not_suit(mode, devices, message):

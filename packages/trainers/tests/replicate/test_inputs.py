@@ -76,9 +76,7 @@ def test_every_trainer_with_every_source(kit, configure, trainer, source):
     )
     make = {**ONE_TOWER, **TWO_TOWERS}[trainer]
     if source in FED and trainer in TWO_TOWERS:
-        with pytest.raises(
-            ConfigError, match=r"feeds one datapoint with each run, which all of the 2 towers"
-        ):
+        with pytest.raises(ConfigError, match=r"feeds one datapoint in each run, so all 2 towers"):
             make(config)
         return
     make(config).train()
@@ -87,7 +85,7 @@ def test_every_trainer_with_every_source(kit, configure, trainer, source):
 
 @pytest.mark.parametrize("trainer", TWO_TOWERS)
 def test_placeholders_do_not_feed_several_towers(configure, trainer):
-    with pytest.raises(ConfigError, match="PlaceholderInput feeds one datapoint with each run"):
+    with pytest.raises(ConfigError, match="PlaceholderInput feeds one datapoint in each run"):
         TWO_TOWERS[trainer](configure(data=PlaceholderInput(), steps_per_epoch=1))
 
 

@@ -141,7 +141,7 @@ def test_variables_are_shared_and_ops_are_where_they_belong(kit, configure):
 def test_a_summary_of_the_batches_is_logged(configure, caplog):
     caplog.set_level("INFO")
     SyncMultiGPUTrainer(configure(), TWO)
-    assert "2 towers, each with a batch of its own: one step trains on 2 datapoints" in caplog.text
+    assert "2 towers, one batch for each: one step trains on 2 datapoints" in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -170,7 +170,7 @@ def test_no_gpu_at_all(configure, monkeypatch, caplog):
     trainer = SyncMultiGPUTrainer(configure())
     assert trainer.devices == ["/cpu:0"]
     [record] = [record for record in caplog.records if record.levelname == "WARNING"]
-    assert "no GPU on this host, so one tower trains on the CPU. Name devices, such as" in record.message
+    assert "no GPU on this host, so one tower trains on the CPU. To try several towers" in record.message
     trainer.train()
     assert trainer.loop.global_step == 10
 
@@ -187,18 +187,18 @@ def test_all_gpus_are_the_default(configure, monkeypatch):
 @pytest.mark.parametrize("gpus", [0, True, [], [0, "1"], "01", [-1]], ids=str)
 def test_gpus_that_are_none(configure, gpus):
     with pytest.raises(
-        ConfigError, match=r"gpus=.*: expected numbers of GPUs, such as \[0, 1\], or how many"
+        ConfigError, match=r"gpus=.*: expected the indices of GPUs, such as \[0, 1\], or their number"
     ):
         SyncMultiGPUTrainer(configure(), gpus=gpus)
 
 
 def test_gpus_and_devices(configure):
-    with pytest.raises(ConfigError, match=r"both devices=\['/cpu:0'\] and gpus=\[0\]; give one of them"):
+    with pytest.raises(ConfigError, match=r"both devices=\['/cpu:0'\] and gpus=\[0\]; give only one of them"):
         SyncMultiGPUTrainer(configure(), ["/cpu:0"], gpus=[0])
 
 
 def test_an_input_for_one_tower_alone(kit, configure):
-    with pytest.raises(ConfigError, match=r"FeedInput feeds one .* all of the 2 towers .* Use QueueInput"):
+    with pytest.raises(ConfigError, match=r"FeedInput feeds one .* all 2 towers .* Use QueueInput"):
         SyncMultiGPUTrainer(configure(data=FeedInput(kit.line_data())), TWO)
 
 

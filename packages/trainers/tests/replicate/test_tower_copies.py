@@ -229,8 +229,8 @@ class Broken:
 @pytest.mark.parametrize(
     ("tower", "shapes", "message"),
     [
-        (0, ((), ()), r"Tower 'tower1' has made no variable extra of its own, which tower 0 has"),
-        (1, ((), ()), r"Tower 'tower1' has made the variable 'tower1/extra', and tower 0 none like it"),
+        (0, ((), ()), r"Tower 'tower1' has not made its own variable extra, which tower 0 has"),
+        (1, ((), ()), r"Tower 'tower1' has made the variable 'tower1/extra', which tower 0 does not have"),
         ("both", ([2], [3]), r"'tower1/extra' of shape \(3,\); that of tower 0, 'extra', has shape \(2,\)"),
     ],
 )

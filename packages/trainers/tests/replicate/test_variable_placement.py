@@ -26,7 +26,7 @@ def test_no_device_gets_much_more_than_another(sizes, count):
 
 
 def test_no_device_to_place_on():
-    with pytest.raises(ConfigError, match="LeastLoaded received no device"):
+    with pytest.raises(ConfigError, match="LeastLoaded received no devices"):
         LeastLoaded([])
 
 

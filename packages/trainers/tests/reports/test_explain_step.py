@@ -61,7 +61,7 @@ def test_each_step_is_explained(make, kit, tmp_path):
 @pytest.mark.slow
 def test_what_cannot_be_explained(kit, tmp_path):
     trainer = SimpleTrainer(config(kit, tmp_path, numbered()))
-    with pytest.raises(ConfigError, match="A step is an integer from 1 up; received 0"):
+    with pytest.raises(ConfigError, match="A step is an integer of at least 1; received 0"):
         trainer.explain_step(0)
     stream = BatchData(DataFromGenerator(lambda: iter([[np.zeros(4, np.float32), 1]] * 8)), 4)
     with pytest.raises(TypeError):

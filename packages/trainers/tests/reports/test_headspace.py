@@ -131,7 +131,7 @@ def test_what_is_refused():
     with pytest.raises(ConfigError, match="The input ended before headspace had timed steps=50"):
         trainer.headspace(50)
     trainer.train()
-    with pytest.raises(TrainerStateError, match="has trained already"):
+    with pytest.raises(TrainerStateError, match="has already trained"):
         trainer.headspace(1)
 
 

@@ -151,4 +151,4 @@ def test_an_evaluation_that_does_not_end_is_told(configure, caplog, devices):
     with caplog.at_level(logging.WARNING, logger="towerpack_trainers"):
         SimpleTrainer(configure(callbacks=[runner], max_epoch=1, stall_seconds=0.2)).train()
     assert re.match(r"The evaluation in 'InferenceTower0?' has run for \d+ s: \d+ batches", found[0])
-    assert "if it has no end, give FixedSizeData(flow, size)" in found[0]
+    assert "if it never ends, use FixedSizeData(flow, size)" in found[0]

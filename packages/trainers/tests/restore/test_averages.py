@@ -74,7 +74,7 @@ def test_of_a_list_those_count_that_there_are():
         (SmartInit(None), "ema=True, but nothing is restored"),
         (
             DictRestore({**WEIGHTS, "other/w": np.float32(0), "other/w" + AVERAGE: np.float32(5)}),
-            "holds averages of other/w alone, and none of them is a variable of this graph",
+            "holds only averages of other/w, which are not variables of this graph",
         ),
     ],
     ids=["none", "none in a list", "nothing", "others"],
@@ -99,5 +99,5 @@ class Own(SessionInit):
 
 
 def test_a_session_init_that_knows_no_averages():
-    with pytest.raises(RestoreError, match=r"Own restores no averages. Give SaverRestore\(path\)"):
+    with pytest.raises(RestoreError, match=r"Own does not restore averages. Use SaverRestore\(path\)"):
         weights(Own())

@@ -90,7 +90,7 @@ def test_another_batch_is_refused_then_allowed(train, caplog):
         train(5)
     caplog.set_level(logging.WARNING)
     second = train(5, resume_allow=["batch"])
-    assert "1 processes go on with 5 datapoints in a batch of them all, where 1 had 4" in caplog.text
+    assert "1 processes with 5 datapoints in a batch of all of them, instead of 1 with 4" in caplog.text
     assert "at datapoint 12 of pass 0, both from 0; epoch 1 has 3 steps left" in caplog.text
     assert sorted(first.epochs[1] + second.epochs[1]) == list(range(26))
     assert second.sizes[:3] == [5, 5, 4]
@@ -121,7 +121,7 @@ def test_batches_that_are_made_in_the_graph_cannot_be_fitted(train):
 
     train(4, data=queued(4), stop=3)
     with pytest.raises(
-        CheckpointError, match=r"BatchQueueInput reads none: .* QueueInput over BatchData\(flow"
+        CheckpointError, match=r"BatchQueueInput reads no such flow: .* QueueInput over BatchData\(flow"
     ):
         train(5, data=queued(5), resume_allow=["batch"])
 
@@ -152,7 +152,7 @@ def test_other_processes_are_refused_then_allowed():
     state = saved(2, 3, 2)
     with pytest.raises(CheckpointError, match=r"of 6 .* and 9 now; of 2 pro.* 3 now.*\['batch', 'world'\]"):
         resumed(0, 3, 3, state, allow=())
-    with pytest.raises(CheckpointError, match=r"is of 2 processes, and there are 3 now.*'world'\]\) goes on"):
+    with pytest.raises(CheckpointError, match=r"has 2 processes \(now 3\).*'world'\]\) to continue"):
         resumed(0, 3, 2, state, allow=["batch"])
     assert resumed(0, 3, 2, state, allow=["world"])
 
@@ -161,7 +161,7 @@ def test_batches_that_cannot_be_divided_are_refused():
     flow = BatchData(RepeatedData(ShardData(numbers(24), 0, 2), 2), 3, remainder=True)
     state = {**saved(1, 4, 2), "processes": 2}
     state["input"]["flow"]["flow"][""]["batch_size"] = 8
-    with pytest.raises(CheckpointError, match=r"cannot be that of other batches: .*resume_allow="):
+    with pytest.raises(CheckpointError, match=r"cannot be translated to other batches: .*resume_allow="):
         run_state(flow, ["batch"]).refit(state, 2)
 
 

@@ -212,9 +212,9 @@ def test_a_seed_is_drawn_once(run):
 
 def test_data_without_a_position_is_told(kit, configure, caplog):
     SimpleTrainer(configure(callbacks=[ModelSaver()], max_epoch=1)).train()
-    assert "cannot say its position" not in caplog.text
+    assert "has no state_dict()" not in caplog.text
     SimpleTrainer(configure(callbacks=[ModelSaver()], resume="auto")).train()
-    assert "The data cannot say its position, so it starts anew" in caplog.text
+    assert "The input has no state_dict(), so it restarts from the beginning" in caplog.text
 
 
 def test_the_same_flow_may_train_and_be_evaluated(kit, configure, tmp_path):
@@ -253,10 +253,10 @@ def test_another_model(kit, configure):
     with pytest.raises(RestoreError) as caught:
         SimpleTrainer(config).train()
     lines = str(caught.value).splitlines()
-    assert lines[0].endswith("model-10 does not fit this graph:")
+    assert lines[0].endswith("model-10 does not match this graph:")
     assert "  only in the graph: fc0/W" in lines
     assert "  only in the restored values: slope" in lines
-    assert lines[-1].startswith("Build the same model; or allow the difference, resume_allow=[...];")
+    assert lines[-1].startswith("Build the same model; or allow the difference with resume_allow=[...];")
 
 
 def test_other_callbacks(configure):
@@ -297,7 +297,7 @@ def test_variables_that_differ_may_be_allowed(kit, configure, caplog):
     allowed = {"resume": "auto", "resume_allow": ["missing"]}
     trainer = SimpleTrainer(configure(model=Tilted(), callbacks=[ModelSaver(), kept], max_epoch=3, **allowed))
     trainer.train()
-    assert "as is allowed:\n  only in the graph: tilt" in caplog.text
+    assert "(allowed by resume_allow):\n  only in the graph: tilt" in caplog.text
     assert trainer.loop.global_step == 15
     assert kept.values["tilt"] == 1
     SimpleTrainer(configure(model=Tilted(), callbacks=[ModelSaver()], max_epoch=4, resume="auto")).train()
@@ -317,7 +317,9 @@ def test_variables_of_another_type_keep_their_initial_values(kit, configure, kin
 
     SimpleTrainer(configure(model=Counting(kinds[0]), callbacks=[ModelSaver()], max_epoch=1)).train()
     other = configure(model=Counting(kinds[1]), resume="auto")
-    told = rf"another shape or type: kept: the graph has {kinds[1].name}, restored is {kinds[0].name}"
+    told = (
+        rf"another shape or type: kept: the graph has {kinds[1].name}, the restored value has {kinds[0].name}"
+    )
     with pytest.raises(RestoreError, match=told):
         SimpleTrainer(other).train()
     SimpleTrainer(attrs.evolve(other, resume_allow=["unequal"])).train()
@@ -354,11 +356,11 @@ def test_files_of_callbacks_are_restored_or_may_be_left_out(configure):
 def test_other_data_may_start_anew(kit, configure, caplog):
     SimpleTrainer(configure(model=kit.Net(), dataflow=kit.net_flow(), callbacks=[ModelSaver()])).train()
     other = {"model": kit.Net(), "data": FeedInput(kit.net_data()), "resume": "auto", "max_epoch": 3}
-    with pytest.raises(CheckpointError, match=r'start anew by TrainConfig\(resume_allow=\["input"\]\)'):
+    with pytest.raises(CheckpointError, match=r'from the beginning: TrainConfig\(resume_allow=\["input"\]\)'):
         SimpleTrainer(configure(**other)).train()
     other["data"] = FeedInput(kit.net_data())
     SimpleTrainer(configure(**other, resume_allow=["input"])).train()
-    assert "The data starts anew" in caplog.text
+    assert "The data restarts from the beginning" in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -366,9 +368,12 @@ def test_other_data_may_start_anew(kit, configure, caplog):
     [
         (
             {"size": 32},
-            "not that of the checkpoint: 8 datapoints in a pass, 6 in the checkpoint.*Give the same",
+            "differs from that of the checkpoint: 8 datapoints in a pass, 6 in the checkpoint.*Use the same",
         ),
-        ({"batch": 6}, r"4 datapoints in a batch of all processes, and 6 now. Train as then.*=\['batch'\]"),
+        (
+            {"batch": 6},
+            r"4 datapoints in a batch of all processes \(now 6\). Restore these settings.*=\['batch'\]",
+        ),
     ],
 )
 def test_data_of_another_length_or_batch_is_refused(kit, configure, changes, told):
@@ -384,7 +389,7 @@ def test_data_of_another_kind_is_told_by_its_position(kit, configure):
     common = {"model": kit.Net(), "callbacks": [ModelSaver()]}
     SimpleTrainer(configure(dataflow=kit.net_flow(), **common)).train()
     arrays = tuple(np.stack(component) for component in zip(*kit.net_data(6, 4)))
-    with pytest.raises(CheckpointError, match=r"position in the data does not fit: .*resume_allow"):
+    with pytest.raises(CheckpointError, match=r"position does not match the data: .*resume_allow"):
         data = TFDatasetInput(lambda: tf.data.Dataset.from_tensor_slices(arrays))
         SimpleTrainer(configure(data=data, resume="auto", max_epoch=3, steps_per_epoch=6, **common)).train()
 
@@ -394,8 +399,8 @@ def test_what_is_not_used_is_said(configure, caplog):
     trainer = SimpleTrainer(configure(resume="auto", seed=5, starting_epoch=4, max_epoch=2))
     trainer.train()
     assert (trainer.seed, trainer.loop.global_step) == (1, 10)
-    assert "seed=5 is not used: the resumed run goes on with its seed 1." in caplog.text
-    assert "starting_epoch=4 is not used: the resumed run goes on in epoch 2." in caplog.text
+    assert "seed=5 is not used: the resumed run keeps its seed 1." in caplog.text
+    assert "starting_epoch=4 is not used: the resumed run continues in epoch 2." in caplog.text
 
 
 def test_the_logged_seed_repeats_the_run(kit, configure, caplog):
@@ -408,7 +413,7 @@ def test_the_logged_seed_repeats_the_run(kit, configure, caplog):
         return kept.values
 
     first = train(seed=None)
-    [seed] = re.findall(r"draw from seed (\d+): seed=\1 repeats it", caplog.text)
+    [seed] = re.findall(r"use seed (\d+): seed=\1 repeats it", caplog.text)
     kit.assert_same(first, train(seed=int(seed)))
     assert any((train(seed=int(seed) + 1)[name] != first[name]).any() for name in first)
 
@@ -442,7 +447,7 @@ def test_a_damaged_checkpoint(configure, tmp_path):
     ):
         SimpleTrainer(configure(resume="auto"))
     (tmp_path / "run" / "model-5" / "manifest.json").write_text("{}")
-    with pytest.raises(CheckpointError, match=r"another checkpoint\. No other one here is whole\."):
+    with pytest.raises(CheckpointError, match=r"another checkpoint\. No other checkpoint here is complete\."):
         SimpleTrainer(configure(resume="auto"))
 
 
@@ -461,5 +466,5 @@ def test_a_checkpoint_of_variables_alone(configure, tmp_path):
 
 def test_after_an_error_a_new_trainer_goes_on(run):
     failing = run("run").train(interrupt=9)
-    with pytest.raises(TrainerStateError, match="Make a new one, with resume= to go on"):
+    with pytest.raises(TrainerStateError, match="Make a new one, with resume= to continue"):
         failing.trainer.train()

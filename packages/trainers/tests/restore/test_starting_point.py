@@ -99,7 +99,7 @@ def test_the_seed(save, caplog):
     assert not caplog.records
     drawn = FreshStart().choose_seed(None)
     assert caplog.messages == [
-        f"No seed was given; this run and its data draw from seed {drawn}: seed={drawn} repeats it."
+        f"No seed was given; this run and its data use seed {drawn}: seed={drawn} repeats it."
     ]
     assert 0 <= drawn < 2**31
     assert drawn != FreshStart().choose_seed(None)
@@ -126,7 +126,7 @@ def test_a_resumed_run_gets_everything_back(save, graph, caplog):
     start.restore(None, run, identity)
     assert (run.loop.starting_epoch, run.loop.starting_step, run.loop.global_step) == (2, 2, 7)
     assert (total.total, data.position) == (8, {"flow": {"index": 4}})
-    assert caplog.messages == [f"Going on from {start.path}."]
+    assert caplog.messages == [f"Resuming from {start.path}."]
 
 
 def test_a_state_may_be_translated_for_this_run(save):
@@ -174,7 +174,7 @@ def test_what_may_differ_is_left_out(caplog):
         make_run(source=data).load_state_dict(state)
     make_run(source=data, allow=["callbacks", "input"]).load_state_dict(state)
     assert data.position == {"flow": {"epoch": 0, "index": 0}}
-    assert "The data starts anew, as resume_allow has it" in caplog.text
+    assert "The data restarts from the beginning (allowed by resume_allow)" in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -207,5 +207,5 @@ def test_what_is_known_of_the_data_is_compared(described, told):
 def test_data_without_a_position_starts_anew_with_a_warning(caplog):
     data = Data()
     make_run(source=data).load_state_dict({"loop": LOOP, "callbacks": {}, "input": {"flow": None}})
-    assert "The data cannot say its position, so it starts anew" in caplog.text
+    assert "The input has no state_dict(), so it restarts from the beginning" in caplog.text
     assert data.position == {"flow": None}

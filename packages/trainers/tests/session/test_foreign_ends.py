@@ -66,7 +66,7 @@ def test_a_callbacks_own_data_is_not_the_input(kit, configure, fused, method, na
         trainer.train()
     [note] = caught.value.__notes__
     assert "It was raised by the callback Reads" in note, note
-    assert "not the input of the training" in note
+    assert "not the training input" in note
     assert recorder.calls[-1][0] == "after_train"
 
 

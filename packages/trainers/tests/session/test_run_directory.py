@@ -101,7 +101,7 @@ def test_who_needs_a_directory_says_so(configure):
 @pytest.mark.parametrize("place", ["file", "file/below", "/proc/run"])
 def test_a_place_that_cannot_be_a_directory(configure, tmp_path, place):
     (tmp_path / "file").touch()
-    with pytest.raises(ConfigError, match=r"log_dir='.*' cannot be made: .*Give another"):
+    with pytest.raises(ConfigError, match=r"log_dir='.*' cannot be made: .*Choose another"):
         train(configure, log_dir=tmp_path / place)
 
 
@@ -117,7 +117,10 @@ def test_the_working_directory_is_never_moved(configure, tmp_path, monkeypatch, 
     (tmp_path / "work").mkdir()
     monkeypatch.chdir(tmp_path / "work")
     train(configure, log_dir=place, max_epoch=1)
-    with pytest.raises(ConfigError, match=r"holds an earlier run, which cannot be moved aside: this process"):
+    with pytest.raises(
+        ConfigError,
+        match=r"holds an earlier run, which cannot be moved aside: it is the working",
+    ):
         train(configure, log_dir=place)
     train(configure, log_dir=place, resume="auto")
 
@@ -164,7 +167,7 @@ def test_a_link_that_leads_nowhere_is_followed(configure, tmp_path):
 
 def test_links_in_a_circle_are_refused(configure, tmp_path):
     (tmp_path / "run").symlink_to(tmp_path / "run")
-    with pytest.raises(ConfigError, match=r"log_dir='.*run' cannot be made: .*Give another"):
+    with pytest.raises(ConfigError, match=r"log_dir='.*run' cannot be made: .*Choose another"):
         train(configure)
 
 

@@ -101,7 +101,9 @@ def test_what_waits_in_python_is_interrupted_after_a_while(caplog):
         threading.Event().wait()
     assert cancelled.is_set()
     [told] = caplog.messages
-    assert told.startswith("What was running when SIGINT came has not ended within 0.05 s. It is interrupted")
+    assert told.startswith(
+        "The work that was running when SIGINT arrived has not ended within 0.05 s. It is interrupted"
+    )
 
 
 def test_what_the_cancelling_broke_is_not_what_is_raised():
@@ -176,7 +178,7 @@ def test_a_process_that_ignores_ctrl_c_says_so_and_ends_by_sigterm(caplog):
     assert ended.value.code == 143
     (record,) = caplog.records
     assert record.getMessage().startswith("This process was started to ignore SIGINT")
-    assert f"`kill {os.getpid()}` (SIGTERM) does" in record.getMessage()
+    assert f"`kill {os.getpid()}` (SIGTERM) to end it" in record.getMessage()
 
 
 def test_a_process_that_heeds_ctrl_c_says_nothing(caplog):

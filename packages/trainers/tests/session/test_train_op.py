@@ -33,7 +33,7 @@ def test_the_op_of_another_graph_is_taken_if_nothing_was_built():
     assert TrainOp().put(op, tf.Graph()) is op
     with tf.Graph().as_default() as built:
         tf.no_op()
-    with pytest.raises(ConfigError, match="'NoOp' is not in the graph this trainer has built"):
+    with pytest.raises(ConfigError, match="'NoOp' is not in the graph of this trainer"):
         TrainOp().put(op, built)
     with pytest.raises(TypeError, match="must be a TensorFlow op of a graph, received 3"):
         TrainOp().put(3, built)

@@ -42,7 +42,7 @@ def test_there_is_no_second_one():
     with pytest.raises(TrainerStateError, match="The graph is final"):
         session.check_unused(graph)
     session.use()
-    with pytest.raises(TrainerStateError, match="has trained already"):
+    with pytest.raises(TrainerStateError, match="has already trained"):
         session.check_unused(tf.Graph())
 
 

@@ -158,7 +158,7 @@ def test_what_would_be_due_within_a_run_is_refused(configure, changes, message):
 
 
 def test_what_is_fed_is_refused(configure, kit):
-    with pytest.raises(ConfigError, match=r"nothing is fed.*QueueInput"):
+    with pytest.raises(ConfigError, match=r"a step without feeds.*QueueInput"):
         SimpleTrainer(
             configure(data=FeedInput(kit.line_data()), steps_per_epoch=4, steps_per_run=2)
         ).explain()
@@ -174,7 +174,7 @@ def test_a_step_of_ones_own_is_refused(configure):
             self.hooked_sess.run(self.train_op)
             self.hooked_sess.run(self.train_op)
 
-    with pytest.raises(ConfigError, match=r"Twice has a run_step\(\) of its own"):
+    with pytest.raises(ConfigError, match=r"Twice has its own run_step\(\)"):
         Twice(configure(steps_per_epoch=4, steps_per_run=2)).explain()
 
 

@@ -125,7 +125,9 @@ def test_evaluation_towers_and_initializers_are_not_compiled(kit, configure):
 
 def test_where_there_is_no_xla(configure, monkeypatch):
     monkeypatch.setattr(tf.test, "is_built_with_xla", lambda: False)
-    with pytest.raises(ConfigError, match=r"xla=True: this TensorFlow was built without XLA. Leave xla= out"):
+    with pytest.raises(
+        ConfigError, match=r"xla=True: this TensorFlow was built without XLA. Remove xla=True"
+    ):
         SimpleTrainer(configure(xla=True))
     SimpleTrainer(configure())
 

@@ -281,7 +281,7 @@ def test_an_error_in_the_data_of_several_devices(configure):
 
 def test_several_devices_share_a_flow_and_no_input_source(configure):
     runner = DataParallelInferenceRunner(QueueInput(RAGGED, infinite=False), Seen(), ["/cpu:0", "/cpu:1"])
-    with pytest.raises(ConfigError, match=r"share the datapoints of a DataFlow.*Give the DataFlow itself"):
+    with pytest.raises(ConfigError, match=r"share the datapoints of a DataFlow.*Pass the DataFlow itself"):
         SimpleTrainer(configure(callbacks=[runner])).train()
 
 

@@ -45,7 +45,9 @@ def test_inputs_are_named_specs(kit, configure, specs, message):
 )
 def test_build_graph_takes_each_input(kit, configure, function):
     model = type("Model", (kit.Line,), {"build_graph": staticmethod(function)})()
-    with pytest.raises(ModelError, match=r"<lambda>\(.*\) cannot take the 2 inputs \['x', 'y'\].*as many"):
+    with pytest.raises(
+        ModelError, match=r"<lambda>\(.*\) cannot take the 2 inputs \['x', 'y'\].*change its parameters"
+    ):
         SimpleTrainer(configure(model=model))
 
 
@@ -106,7 +108,7 @@ def test_a_model_without_optimizer_says_where_to_give_one(configure):
             return tf.reduce_mean(x * tf.get_variable("w", []) - y)
 
     with pytest.raises(
-        NotImplementedError, match=r"Model has no optimizer. Define optimizer\(self\), or give Train"
+        NotImplementedError, match=r"Model has no optimizer. Define optimizer\(self\), or use Train"
     ):
         SimpleTrainer(configure(model=Model()))
     SimpleTrainer(configure(model=Model(), optimizer=tf.train.AdamOptimizer))

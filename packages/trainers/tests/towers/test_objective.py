@@ -230,7 +230,7 @@ def test_variables_without_an_objective_or_without_effect_are_named(caplog):
 
     with tf.Graph().as_default():
         SyncMultiGPUParameterServerBuilder(TWO).build(function, Batches(data(1, 1)).take)
-    assert "No objective has these variables: free/w. They are not trained." in caplog.messages
+    assert "These variables belong to no objective and are not trained: free/w." in caplog.messages
     assert "The cost 'tower0/Neg' does not depend on: idle/w. They are not trained." in caplog.messages
     assert len(caplog.messages) == 2
 
@@ -292,7 +292,7 @@ def no_optimizer():
         (
             lambda x: Objective(tf.reduce_sum(x * weights("a")), [tf.Variable(1.0, name="own")], descend()),
             TowerRuleError,
-            "made a variable of its own, 'tower0/own'",
+            "made its own variable 'tower0/own'",
         ),
         (
             lambda x: Objective(

@@ -90,10 +90,13 @@ def test_shapes_are_checked(configure, kit):
         ((X, [3.0, 4.0], "hey"), r"Input 'n' is of type int64; received float64.*np.asarray\(x, np.int64\)"),
         (
             (X, np.array([3, 2**63], np.uint64), "hey"),
-            "int64, which does not hold all values received, from 3",
+            "int64, which cannot represent all received values, from 3",
         ),
         ((X, [3, 4], 5), "Input 'text' is of type object; received int64"),
-        (([[1], [2, 3]], [3, 4], "hey"), "Input 'x' takes an array, received none: .* inhomogeneous"),
+        (
+            ([[1], [2, 3]], [3, 4], "hey"),
+            "Input 'x' takes an array, but the value is not convertible: .* inhomogeneous",
+        ),
     ],
     ids=["complex", "float", "too large", "number", "ragged"],
 )

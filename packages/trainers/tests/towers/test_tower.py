@@ -9,7 +9,7 @@ from towerpack_layers import TowerContext
 from towerpack_trainers import SimpleTrainer, SyncMultiGPUTrainer, TowerFunc, TowerRuleError
 
 TWO = ["/cpu:0", "/cpu:1"]
-OWN = r"made a variable of its own, '{}', but towers share.*by tf.get_variable \(not by tf.Variable"
+OWN = r"made its own variable '{}', but towers share.*with tf.get_variable \(not with tf.Variable"
 
 
 class Scaled:
@@ -45,7 +45,7 @@ def test_towers_that_share_make_no_variable_of_their_own(kit, configure, trainab
 
 def test_a_keras_layer_new_in_each_tower_is_a_variable_of_its_own(kit, configure):
     model = Scaled(lambda: tf.keras.layers.Dense(1)(tf.ones([1, 1]))[0, 0]).of(kit)
-    with pytest.raises(TowerRuleError, match="nor by a Keras layer that is new in each tower"):
+    with pytest.raises(TowerRuleError, match="nor with a new Keras layer in each tower"):
         SimpleTrainer(configure(model=model)).get_predictor(["x"], ["error"])
 
 
@@ -64,7 +64,7 @@ def test_a_keras_layer_that_is_kept_is_shared(kit, configure):
 def test_scopes_of_towers_are_not_for_models(kit, configure, name):
     model = Scaled(lambda: tf.get_variable(name, [])).of(kit)
     with pytest.raises(
-        TowerRuleError, match=f"Variable '{name}' is in a scope whose name begins with 'tower'"
+        TowerRuleError, match=f"Variable '{name}' is in a scope with a name that begins with 'tower'"
     ):
         SimpleTrainer(configure(model=model))
 

@@ -1,4 +1,4 @@
-"""What all trainers are made of: steps, towers, a builder that places them, and one cost."""
+"""The base classes of all trainers: steps, towers, the builder that places them, and one cost."""
 
 from ._builder_trainer import BuilderTrainer
 from ._keras_model import KerasModel

@@ -1,4 +1,4 @@
-"""The losses and metrics of a Keras model, by Keras's own objects: with its masks, weights and shapes."""
+"""The losses and metrics of a Keras model, computed by Keras's own objects, with masks and sample weights."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class OutputMetric:
     """A metric of one output.
 
     Attributes:
-        name: of the statistic.
-        place: which output it is of.
-        choices: the metric; for "accuracy" three, of which the shapes choose.
+        name: the name of the statistic.
+        place: the index of the output.
+        choices: the metric; for "accuracy", the three candidates from which the shapes select one.
         weighted: whether sample weights count.
     """
 
@@ -33,9 +33,9 @@ class OutputMetric:
     weighted: bool
 
     def value(self, target: tf.Tensor, output: tf.Tensor, weight: tf.Tensor | None) -> tf.Tensor:
-        """Returns the metric of a batch, by masks and weights, as a scalar."""
+        """Returns the metric of a batch, with masks and weights, as a scalar."""
         metric = self.choices[_kind(target, output) if len(self.choices) > 1 else 0]
-        with tf.name_scope("metrics"):  # Keras makes scopes of names that the statistics are to have
+        with tf.name_scope("metrics"):  # Keras opens scopes under the names that the statistics need
             value = self._of_batch(metric, target, output, weight if self.weighted else None)
         return tf.identity(value, name=self.name)
 
@@ -46,10 +46,10 @@ class OutputMetric:
 
 
 def entries_of(argument: str, given: Any, names: Sequence[str]) -> list[Any]:
-    """Returns the entry for each output, of a list or of a dict by the names of the targets.
+    """Returns one entry for each output, from a list or from a dict keyed by the names of the targets.
 
     Raises:
-        ConfigError: there is not one for each.
+        ConfigError: the number of entries differs from the number of targets.
     """
     expected = f"expected one for each of the targets {', '.join(names)}"
     if isinstance(given, Mapping):
@@ -69,10 +69,10 @@ def entries_of(argument: str, given: Any, names: Sequence[str]) -> list[Any]:
 
 
 def losses_of(given: Any, names: Sequence[str]) -> list[Any]:
-    """Returns the loss of each output; one loss alone is that of each, and None is none.
+    """Returns the loss of each output. A single loss applies to every output; None means no loss.
 
     Raises:
-        ConfigError: there is not one for each target, or one that Keras does not know.
+        ConfigError: the number of losses differs from the number of targets, or Keras has no such loss.
     """
     several = isinstance(given, (list, tuple, Mapping))
     losses = entries_of("loss", given, names) if several else [given] * len(names)
@@ -82,7 +82,7 @@ def losses_of(given: Any, names: Sequence[str]) -> list[Any]:
 
 
 def _checked_loss(wanted: Any) -> Any:
-    import keras  # half a second, and for those alone who have Keras models
+    import keras  # takes half a second, so only users of Keras models import it
 
     found = wanted
     if isinstance(wanted, str) and wanted.lower() not in ("crossentropy", "ce"):
@@ -98,7 +98,7 @@ def _checked_loss(wanted: Any) -> Any:
     if isinstance(found, keras.losses.Loss) and found.reduction in (None, "none"):
         raise ConfigError(
             f"KerasModel.compile(loss=...) received {wanted!r} with reduction={found.reduction!r}, which is "
-            'a number for each example; expected one number. Take reduction="sum".'
+            'one number for each example; expected a single number. Use reduction="sum".'
         )
     return wanted
 
@@ -110,7 +110,7 @@ def cost_of(
     outputs: Sequence[tf.Tensor],
     weights: Sequence[tf.Tensor | None],
 ) -> tf.Tensor:
-    """Returns the sum of the losses, as Keras's `compile` makes them, before what regularizers add."""
+    """Returns the sum of the losses as Keras's `compile` defines it, without the losses of regularizers."""
     from keras.src.trainers.compile_utils import get_loss
 
     terms = []
@@ -123,16 +123,16 @@ def cost_of(
 
 
 def metrics_of(argument: str, given: Any, names: Sequence[str]) -> list[OutputMetric]:
-    """Returns the metrics; those of one output are a name, an object, a function, or a list of such.
+    """Returns the metrics. Those of one output are a name, an object, a function, or a list of these.
 
     Args:
         argument: "metrics" or "weighted_metrics".
-        given: of one output, those of that; of several, a list with an entry for each, a dict by the names of
-            the targets, or what is measured on the first output.
-        names: of the targets.
+        given: for one output, its metrics; for several, a list with an entry for each, a dict keyed by the
+            names of the targets, or the metrics of the first output alone.
+        names: the names of the targets.
 
     Raises:
-        ConfigError: there are others than outputs, or one that cannot be measured.
+        ConfigError: an entry belongs to no output, or a metric is not supported.
     """
     single = len(names) == 1
     if isinstance(given, Mapping):
@@ -172,7 +172,7 @@ def _name_of(wanted: Any) -> str:
 
 
 def _choices(argument: str, wanted: Any) -> tuple[Any, ...]:
-    """Returns the metric objects; their variables are in a graph aside, as their state is not used."""
+    """Returns the metric objects. Their variables live in a separate graph, since their state is not used."""
     import keras
 
     metrics = keras.metrics
@@ -197,14 +197,14 @@ def _choices(argument: str, wanted: Any) -> tuple[Any, ...]:
     if not isinstance(found, metrics.MeanMetricWrapper):
         raise ConfigError(
             f"KerasModel.compile({argument}=...) received {wanted!r}, which has a state; expected a function "
-            f'of targets and outputs, such as "sparse_categorical_accuracy". What has a state is a callback '
-            f"here, such as BinaryClassificationStats in an InferenceRunner."
+            'of targets and outputs, such as "sparse_categorical_accuracy". Use a callback for a metric with '
+            "state, such as BinaryClassificationStats in an InferenceRunner."
         )
     return (found,)
 
 
 def _kind(target: tf.Tensor, output: tf.Tensor) -> int:
-    """Returns which accuracy is meant, by the shapes, as Keras's `compile` chooses."""
+    """Selects the kind of accuracy from the shapes, as Keras's `compile` does."""
     if output.shape[-1] == 1:
         return 0
     sparse = target.shape.rank < output.shape.rank or target.shape[-1] == 1
@@ -212,15 +212,15 @@ def _kind(target: tf.Tensor, output: tf.Tensor) -> int:
 
 
 def class_weights(labels: tf.Tensor, weights: Mapping[int, float]) -> tf.Tensor:
-    """Returns the weight of each example by its class, 1 where the class has none: float32 [batch].
+    """Returns the weight of each example by its class, 1 for a class without an entry: float32 [batch].
 
     Raises:
-        ConfigError: the labels are none of classes.
+        ConfigError: the labels are not class labels.
     """
     if labels.shape.rank not in (1, 2):
         raise ConfigError(
-            f"KerasModel.fit(class_weight=...): the target has shape {labels.shape}; expected a class for "
-            "each example, of shape [batch], or [batch, classes]. Else give sample weights."
+            f"KerasModel.fit(class_weight=...): the target has shape {labels.shape}; expected one class for "
+            "each example, of shape [batch], or [batch, classes]. Otherwise, use sample weights."
         )
     if labels.shape.rank == 2:
         labels = labels[:, 0] if labels.shape[1] == 1 else tf.argmax(labels, 1)

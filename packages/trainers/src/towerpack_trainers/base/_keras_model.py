@@ -1,4 +1,4 @@
-"""`KerasModel`: a Keras model that is compiled and fitted as in Keras, by a trainer."""
+"""`KerasModel`: compile and fit a Keras model as in Keras, with a trainer."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _Compared = Callable[[Any, Any], Any]  # of targets and outputs
 _Loss = str | _Compared
 _Metrics = _Loss | Sequence[Any] | Mapping[str, Any]
 
-# What Keras's own `fit` takes, and a training here has elsewhere.
+# Arguments of Keras's own `fit`, with their equivalents here.
 _WRITTEN_INSTEAD = {
     "epochs": "max_epoch=",
     "initial_epoch": "starting_epoch=",
@@ -42,28 +42,29 @@ _WRITTEN_INSTEAD = {
 
 @final
 class KerasModel:
-    """Trains a Keras model by any trainer of one cost, behind the methods that Keras has.
+    """Trains a Keras model with any single-cost trainer, through the methods that Keras users expect.
 
-    The model is made anew for each tower by `interop.use_keras`, so variables are shared or replicated, and
-    updates and regularizers count, as the trainer says. Checkpoints, callbacks and resuming are those of all
-    trainings.
+    `interop.use_keras` makes a new instance of the model for each tower, so the trainer decides how variables
+    are shared or replicated; updates and regularizers count. Checkpoints, callbacks and resuming work as in
+    all trainings.
 
     Args:
         make_model: a function without arguments that returns a Keras model; see `interop.use_keras`.
         inputs: a `tf.TensorSpec` for each input of the model; the first components of datapoints.
-        targets: a `tf.TensorSpec` for each output of the model; the components behind them. Where the model
-            returns a dict, they have the names of its keys.
-        trainer: the class of the trainer, or a function of a `TrainConfig` that makes one.
-        sample_weights: a `tf.TensorSpec` of the weights of examples, or of times, that losses and
-            `weighted_metrics` count with, or one for each target; the components behind these.
+        targets: a `tf.TensorSpec` for each output of the model; the components after the inputs. If the model
+            returns a dict, their names must equal its keys.
+        trainer: the class of the trainer, or a function that takes a `TrainConfig` and returns a trainer.
+        sample_weights: a `tf.TensorSpec` for the weights of examples or time steps in the losses and in
+            `weighted_metrics`, or one for each target; the components after the targets.
 
     Attributes:
-        model: the description of the model, once it is compiled, as for `PredictConfig(model=…)`. Its
-            outputs are named `output`, or `output0`, `output1`, …
+        model: the description of the compiled model, as for `PredictConfig(model=…)`. Its outputs are named
+            `output`, or `output0`, `output1`, …
 
     Raises:
-        ModelError: there is no input or no target, or they are not distinct, well-named `tf.TensorSpec`s.
-        TypeError: `trainer` cannot be called.
+        ModelError: there is no input or no target, or a spec is not a `tf.TensorSpec` with a valid and unique
+            name.
+        TypeError: `trainer` is not callable.
 
     Example:
         >>> import keras
@@ -88,12 +89,12 @@ class KerasModel:
         trainer: Callable[[TrainConfig], SingleCostTrainer] = SimpleTrainer,
         sample_weights: Sequence[tf.TensorSpec] = (),
     ) -> None:
-        """Checks the arguments; the model is made when a training builds its graph."""
+        """Checks the arguments. The model is made when a training builds its graph."""
         self._make_model = make_model
         self._inputs, self._targets, self._weights = list(inputs), list(targets), list(sample_weights)
         for name, specs in {"inputs": self._inputs, "targets": self._targets}.items():
             if not specs:
-                raise ModelError(f"KerasModel({name}=[]): expected a tf.TensorSpec for each; there is none.")
+                raise ModelError(f"KerasModel({name}=[]): expected at least one tf.TensorSpec.")
         specs = [*self._inputs, *self._targets, *self._weights]
         check_specs(specs, "KerasModel(inputs=..., targets=..., sample_weights=...) takes")
         if len(self._weights) not in {0, 1, len(self._targets)}:
@@ -113,23 +114,25 @@ class KerasModel:
         loss_weights: float | Sequence[float] | Mapping[str, float] | None = None,
         weighted_metrics: _Metrics = (),
     ) -> None:
-        """Says what is minimized and what is measured, as Keras does: masks and sample weights count.
+        """Sets the loss and the metrics, with the arguments of Keras; masks and sample weights count.
 
         Args:
-            optimizer: of TensorFlow, or a function that makes one inside the graph; see `docs/optimizers.md`.
-            loss: the name of a loss of Keras ("sparse_categorical_crossentropy"), a loss object, or a
-                function of targets and outputs; for several targets one for all, or a list or a dict by
-                their names with one, or None, for each. Their sum is minimized.
-            metrics: names ("accuracy" and "acc" mean what they do in Keras), functions of target and output,
-                or metrics such as `keras.metrics.BinaryAccuracy` that average over examples; for several
-                targets a list with an entry for each, or a dict by their names, and statistics are named
-                `<target>_<metric>`; one alone is of the first. An evaluation averages batches.
+            optimizer: a TensorFlow optimizer, or a function that makes one inside the graph; see
+                `docs/optimizers.md`.
+            loss: the name of a Keras loss ("sparse_categorical_crossentropy"), a loss object, or a function
+                of targets and outputs. For several targets: one loss for all of them, or a list, or a dict
+                keyed by their names, with one loss or None for each. The sum is minimized.
+            metrics: names ("accuracy" and "acc" mean the same as in Keras), functions of target and output,
+                or metrics such as `keras.metrics.BinaryAccuracy` that average over examples. For several
+                targets: a list with an entry for each, or a dict keyed by their names, which gives
+                statistics named `<target>_<metric>`; a single metric applies to the first target. An
+                evaluation averages over batches.
             loss_weights: factors of the losses in the sum: a number, or a list or dict with one for each.
             weighted_metrics: like `metrics`; sample weights count.
 
         Raises:
-            ConfigError: there are other numbers of losses than of targets; a name is none of Keras's; a
-                loss does not reduce to one number; or a metric has a state.
+            ConfigError: the number of losses differs from the number of targets; Keras has no loss or metric
+                of that name; a loss does not reduce to one number; or a metric has state.
         """
         names = [spec.name for spec in self._targets]
         if isinstance(loss_weights, (int, float)):
@@ -159,21 +162,22 @@ class KerasModel:
 
         Args:
             dataflow: datapoints of inputs, targets and sample weights, in batches; see `TrainConfig`.
-            validation_data: batches that the cost and the metrics are measured on after each epoch.
-            class_weight: for each class of the only target the weight of its examples in training; 1 for
-                others.
+            validation_data: batches for the evaluation of cost and metrics after each epoch.
+            class_weight: the weight of an example in training, for each class of the only target; 1 for other
+                classes.
             config: further arguments of `TrainConfig`, such as `max_epoch`, `callbacks` and `resume`.
 
         Returns:
-            The trainer, whose `monitors` know all statistics.
+            The trainer; its `monitors` hold all statistics.
 
         Raises:
-            ConfigError: see `TrainConfig`; or there are class weights and several targets or sample weights.
-            TrainerStateError: the model has not been compiled.
-            TypeError: an argument is one of Keras's own `fit`; the message has what is written instead.
+            ConfigError: see `TrainConfig`; or class weights are combined with several targets or with sample
+                weights.
+            TrainerStateError: the model is not compiled.
+            TypeError: an argument belongs to Keras's own `fit`; the message names its equivalent.
         """
         if not isinstance(self.model, _CompiledModel):
-            raise TrainerStateError("KerasModel.fit() comes after compile(optimizer, loss).")
+            raise TrainerStateError("KerasModel.fit() needs compile(optimizer, loss); call that first.")
         _check_names(config)
         self.model.class_weight = self._checked_classes(class_weight)
         trainer: SingleCostTrainer = self._trainer(TrainConfig(model=self.model, dataflow=dataflow, **config))
@@ -185,9 +189,9 @@ class KerasModel:
     def _checked_classes(self, class_weight: Mapping[int, float] | None) -> Mapping[int, float] | None:
         if class_weight is not None and (self._weights or len(self._targets) > 1):
             raise ConfigError(
-                "KerasModel.fit(class_weight=...) is for one target without sample weights; received "
-                f"{len(self._targets)} targets and {len(self._weights)} sample weights. Give "
-                "KerasModel(sample_weights=...) alone."
+                "KerasModel.fit(class_weight=...) works with one target and without sample weights; received "
+                f"{len(self._targets)} targets and {len(self._weights)} sample weights. Use "
+                "KerasModel(sample_weights=...) only."
             )
         return class_weight
 
@@ -200,10 +204,10 @@ def _check_names(config: Mapping[str, Any]) -> None:
 
 @final
 class _CompiledModel(ModelDesc):
-    """What `compile` has made of a Keras model.
+    """The model description that `compile` makes.
 
     Attributes:
-        statistics: the names of cost and metrics.
+        statistics: the names of the cost and the metrics.
         class_weight: the weights of classes in training.
     """
 

@@ -1,4 +1,4 @@
-"""What a trainer can do only if it has a model and an input; others say so."""
+"""Methods of a trainer that need a model and an input; a trainer without them raises an error."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["NeedsModel"]
 
 
 class NeedsModel:
-    """Refuses what takes a model and an input; `TowerTrainer`, which has both, overrides it."""
+    """Refuses the methods that need a model and an input. `TowerTrainer`, which has both, overrides them."""
 
     def build_inference_tower(self, source: Any, name: str, devices: Sequence[str] = ()) -> InferenceTower:
         """Adds a replica of the model for evaluation.
@@ -23,20 +23,20 @@ class NeedsModel:
             TrainerStateError: always.
         """
         raise TrainerStateError(
-            f"{type(self).__name__} does not know how to build another replica of the model. "
-            "Use a trainer that has a ModelDesc, such as SimpleTrainer."
+            f"{type(self).__name__} cannot build another replica: it has no model. "
+            "Use a trainer with a ModelDesc, such as SimpleTrainer."
         )
 
     def headspace(self, steps: int = 100) -> Headspace:
-        """Measures what the training would reach if data cost nothing.
+        """Measures the throughput without input time.
 
         Args:
-            steps: how many to time.
+            steps: the number of steps to time.
 
         Raises:
             ConfigError: always.
         """
         raise ConfigError(
-            f"{type(self).__name__}.headspace: the training has no input, of which a batch could be held. "
-            "Use a trainer that has one, such as SimpleTrainer, with dataflow= or data=."
+            f"{type(self).__name__}.headspace: the training has no input from which to hold a batch. "
+            "Use a trainer with an input, such as SimpleTrainer, with dataflow= or data=."
         )

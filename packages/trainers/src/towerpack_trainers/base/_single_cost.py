@@ -18,10 +18,11 @@ __all__ = ["NoOpTrainer", "QueueInputTrainer", "SimpleTrainer", "SingleCostTrain
 
 
 class SingleCostTrainer(BuilderTrainer):
-    """Makes the training step of `ModelDesc.build_graph` and the optimizer.
+    """Makes the training step from `ModelDesc.build_graph` and the optimizer.
 
-    See `BuilderTrainer` for what subclasses override. A trainer that is made without a configuration gets its
-    model by `setup_graph`, and the rest by `train`; until `setup_graph`, it has no other attribute.
+    See `BuilderTrainer` for the hooks of subclasses. A trainer that is made without a configuration gets its
+    model from `setup_graph` and the other arguments from `train`; before `setup_graph` it has no other
+    attribute.
 
     Example:
         ```python
@@ -39,12 +40,12 @@ class SingleCostTrainer(BuilderTrainer):
         if not self._parts.waiting:
             super()._start(config, arguments)
 
-    if not TYPE_CHECKING:  # there it would give every trainer every attribute
+    if not TYPE_CHECKING:  # type checkers would otherwise accept any attribute of a trainer
 
         def __getattr__(self, name: str) -> Any:
             if not name.startswith("_parts") and self._parts.waiting:
                 raise AttributeError(f"{type(self).__name__} has no {name!r} before setup_graph(...).")
-            return super().__getattribute__(name)  # raises what it raised before
+            return super().__getattribute__(name)  # raises the original error
 
     def setup_graph(
         self,
@@ -56,8 +57,8 @@ class SingleCostTrainer(BuilderTrainer):
     ) -> None:
         """Builds the graph of a trainer that was made without a configuration. Call it once.
 
-        A run that is resumed goes on with its seed, and the graph is built with that: give `resume`, with
-        `log_dir`, here. Or give `seed` here in all runs, and `resume` to `train`.
+        A resumed run keeps its seed, and the graph depends on the seed. Therefore pass `resume` and `log_dir`
+        here; or pass `seed` here in all runs, and `resume` to `train`.
 
         Args:
             signature: shape, dtype and name of each input; see `ModelDesc.inputs`.
@@ -65,13 +66,13 @@ class SingleCostTrainer(BuilderTrainer):
             cost_fn: takes one tensor per input, adds a replica of the model to the graph, and returns the
                 cost, a scalar; see `ModelDesc.build_graph`.
             optimizer_fn: makes the optimizer; called once, inside the graph.
-            arguments: further ones of a `TrainConfig`, of which `seed` and `xla` belong here, not in `train`.
+            arguments: further arguments of a `TrainConfig`. `seed` and `xla` belong here, not in `train`.
 
         Raises:
             TrainerStateError: it was called before, or the trainer was made with a configuration.
             ConfigError: an argument of the `TrainConfig` is wrong, or does not suit this trainer.
-            ModelError: `signature` is no list of `tf.TensorSpec`, or the cost is no scalar.
-            TypeError: a function cannot be called, or makes no optimizer.
+            ModelError: `signature` is not a list of `tf.TensorSpec`, or the cost is not a scalar.
+            TypeError: a function is not callable, or does not return an optimizer.
         """
         self._parts.check_may_begin()
         with self.processes.failing_together(self.coord):
@@ -82,24 +83,25 @@ class SingleCostTrainer(BuilderTrainer):
             self._build()
 
     def train(self, **arguments: Any) -> None:
-        """Trains, as `Trainer.train` says.
+        """Trains the model; see `Trainer.train`.
 
         Args:
-            arguments: of a `TrainConfig`, but for model and data, after `setup_graph`; else none.
+            arguments: after `setup_graph`, those of a `TrainConfig` except for model and data; otherwise
+                none.
 
         Raises:
-            TrainerStateError: there is nothing to train yet; or as `Trainer.train`.
-            ConfigError: the trainer was made with a configuration, or the graph would have to be another one;
-                or as `Trainer.train`.
+            TrainerStateError: there is nothing to train yet; or see `Trainer.train`.
+            ConfigError: the trainer was made with a configuration, or the arguments need a different graph;
+                or see `Trainer.train`.
         """
         self._complete_config(arguments)
         super().train()
 
     def explain(self, **arguments: Any) -> str:
-        """Describes the training, as `Trainer.explain` does.
+        """Describes the training; see `Trainer.explain`.
 
         Args:
-            arguments: as for `train`, which takes none afterwards.
+            arguments: as for `train`, which then takes none.
         """
         self._complete_config(arguments)
         return super().explain()
@@ -132,11 +134,11 @@ class SimpleTrainer(SingleCostTrainer):
 
 @final
 class NoOpTrainer(SingleCostTrainer):
-    """Builds the model, then runs epochs of empty steps, so that only the callbacks do something.
+    """Builds the model, then runs epochs of empty steps, in which only the callbacks act.
 
-    Variables keep the values they begin with, or are restored to. Steps are counted. No datapoint is taken
-    unless a callback fetches what depends on one (as `MovingAverageSummary`, one of the default callbacks,
-    does for a model that calls `add_moving_summary`).
+    Variables keep their initial or restored values. Steps are counted. No datapoint is taken unless a
+    callback fetches a tensor that depends on one, as `MovingAverageSummary`, one of the default callbacks,
+    does for a model that calls `add_moving_summary`.
 
     Example: evaluate a trained model with the callbacks of its training.
         ```python
@@ -154,8 +156,8 @@ class NoOpTrainer(SingleCostTrainer):
         return tf.no_op(name="train_op")
 
     def _training_inputs(self) -> Sequence[tf.Tensor]:
-        return ()  # no step waits for them, and measuring that would take datapoints
+        return ()  # no step waits for them, and timing them would take datapoints
 
 
-# Tensorpack's name for the trainer that prefetches; here, every trainer does.
+# Tensorpack's name for the trainer with prefetching; here, every trainer prefetches.
 QueueInputTrainer = SimpleTrainer

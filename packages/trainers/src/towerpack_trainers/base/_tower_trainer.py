@@ -1,4 +1,4 @@
-"""Trainers of models that are described by a tower function."""
+"""Trainers of models described by a tower function."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ __all__ = ["TowerTrainer"]
 
 
 class TowerTrainer(Trainer):
-    """Has a model and an input, so it can add more replicas: for evaluation, for prediction.
+    """Has a model and an input, and can add replicas for evaluation and prediction.
 
-    Subclasses build their training towers in `_setup`, through `tower_func`, `source` and `training_context`,
-    after this class's own `_setup`. Beside the hooks of `Trainer` they may override
+    A subclass builds its training towers in `_setup`, after this class's own `_setup`, with `tower_func`,
+    `source` and `training_context`. In addition to the hooks of `Trainer`, it may override these:
 
     - `_make_source(dataflow)` chooses the `InputSource` that brings a DataFlow into the graph;
     - `_tower_function()` returns the function that builds a replica.
 
     Raises:
-        ConfigError: (when made) the configuration has no model.
+        ConfigError: (from the constructor) the configuration has no model.
     """
 
     def _setup(self) -> None:
@@ -54,7 +54,7 @@ class TowerTrainer(Trainer):
         if self.source is None:
             if self.config.dataflow is None:
                 raise ConfigError(
-                    f"{type(self).__name__} makes no data itself: give dataflow= or data= to the TrainConfig."
+                    f"{type(self).__name__} has no data: give dataflow= or data= to the TrainConfig."
                 )
             self.source = self._make_source(self.config.dataflow)
             seed_data(self.source, self.seed, self.processes)
@@ -76,45 +76,47 @@ class TowerTrainer(Trainer):
         """The model to train."""
         if self.config.model is None:
             raise ConfigError(
-                f"{type(self).__name__} needs TrainConfig(model=...). Trainers of one cost, made without any "
-                "argument of a TrainConfig, take functions instead, by setup_graph."
+                f"{type(self).__name__} needs TrainConfig(model=...). A single-cost trainer that is made "
+                "without any argument of a TrainConfig takes functions instead, through setup_graph."
             )
         return self.config.model
 
     def explain_step(self, global_step: int) -> list[Any]:
-        """Computes where the datapoints of one step come from: a trace for each tower, in the flow's order.
+        """Computes the origins of the datapoints of one step: a trace for each tower, in the order of the
+        flow.
 
-        Nothing was logged. It holds for a training that began with epoch 0 of its flow, however often it was
-        resumed, and in a process of several for the data of this one. Call it before or after `train`.
+        The traces are computed, not logged. They hold for a training that began with epoch 0 of its flow,
+        regardless of the number of resumptions. In a distributed training, they describe the data of this
+        process. Call it before or after `train`.
 
         Args:
-            global_step: which step, from 1, as monitors and checkpoints count them.
+            global_step: the step, counted from 1 as in monitors and checkpoints.
 
         Raises:
             ConfigError: there is no such step, or the configuration's flow has no `trace`.
-            TypeError: the flow is a stream, or does not know its length.
+            TypeError: the flow is a stream, or its length is unknown.
         """
         self._prepare()
         takes = self._train_op.takes * max(len(self.tower_func.training), 1)
         return explain_step(self.config.dataflow, global_step, takes)
 
     def headspace(self, steps: int = 100) -> Headspace:
-        """Measures what the training would reach if data cost nothing; call it before `train`.
+        """Measures the throughput without input time. Call it before `train`.
 
-        It times steps on the training's data, then as many on one batch of them that is held, in sessions of
-        their own: afterwards, variables, counters, callbacks and the position in the data are what they were.
-        Callbacks do not run, and each step is a session call. The step takes the held batch as a feed, which
-        costs nothing on a CPU, and a copy to the device elsewhere.
+        It times steps on the training's data, then the same number of steps on one held batch, in separate
+        sessions. Variables, counters, callbacks and the position in the data are unchanged afterwards.
+        Callbacks do not run, and each step is a session call. The held batch is fed to each step, which
+        costs nothing on a CPU and one copy to the device elsewhere.
 
         Args:
-            steps: how many to time of each; more than the workers of the flow have made ahead.
+            steps: the number of steps to time in each case; use more than the workers of the flow prefetch.
 
         Returns:
-            Both rates, and the share of the time that data takes.
+            Both rates, and the fraction of the time spent on data.
 
         Raises:
-            ConfigError: `steps` is no whole number above 0; the data ends before, is live, or is made by the
-                trainer; there is no input; there are other processes; or a step is not one op.
+            ConfigError: `steps` is not a whole number above 0; the data ends too early, is live, or is made
+                by the trainer; there is no input; there are other processes; or a step is not one op.
             TrainerStateError: it was called during or after `train`.
         """
         self._session.check_unused(self.graph)
@@ -125,8 +127,8 @@ class TowerTrainer(Trainer):
             return super().headspace(steps)
         if op is None or self._train_op.lead is not None:
             raise ConfigError(
-                f"{type(self).__name__}.headspace: a step of this trainer is not one op, so none can be run "
-                "on a batch that is held. Ask a SimpleTrainer of the same data, whose steps are."
+                f"{type(self).__name__}.headspace: a step of this trainer is not one op and cannot run on a "
+                "held batch. Measure with a SimpleTrainer on the same data."
             )
         step = StepOnData(self.graph, self._session_config(), op, inputs, self.source)
         try:
@@ -138,14 +140,14 @@ class TowerTrainer(Trainer):
         name, model = type(self).__name__, self.config.model
         if model is not None and model.data_from_trainer:
             raise ConfigError(
-                f"{name}.headspace: an agent makes its data by acting, which no batch that is held replaces. "
-                "What acting costs is printed after each epoch, and recorded by the monitors: the shares of "
-                "the time that environments, policy and learner take."
+                f"{name}.headspace: an agent makes its data by acting, and a held batch cannot replace that. "
+                "The fractions of time of environments, policy and learner are printed after each epoch and "
+                "recorded by the monitors."
             )
         if type(self.processes) is not SingleProcess:
             raise ConfigError(
-                f"{name}.headspace: a step waits for the other processes, and so for their data. Run it in "
-                "one process, in a SimpleTrainer on the part of the data that one process reads."
+                f"{name}.headspace: a step waits for the other processes and their data. Run it in one "
+                "process, with a SimpleTrainer on the data of that process."
             )
 
     def _make_source(self, dataflow: Any) -> InputSource:
@@ -154,15 +156,15 @@ class TowerTrainer(Trainer):
         return input_for(dataflow, on_gpu=on_gpu)
 
     def setup_graph(self, *arguments: Any, **named: Any) -> None:
-        """Refuses to build a model of one cost, which trainers of this kind do not train.
+        """Refuses to build a model; only trainers of one cost have this method.
 
         Raises:
             TrainerStateError: always; `SingleCostTrainer` overrides it.
         """
         raise TrainerStateError(
-            f"{type(self).__name__}.setup_graph: it trains no single cost, which is what setup_graph takes. "
-            "Describe the model by a class, as TrainConfig(model=...); or use a trainer of one cost, such as "
-            "SimpleTrainer."
+            f"{type(self).__name__}.setup_graph: setup_graph takes a single cost, and this trainer does not "
+            "train one. Describe the model as a class and pass it as TrainConfig(model=...); or use a "
+            "trainer of one cost, such as SimpleTrainer."
         )
 
     def training_context(self, index: int = 0, num_towers: int = 1) -> TowerContext:
@@ -180,21 +182,21 @@ class TowerTrainer(Trainer):
 
     def _sum_over_processes(self, num_towers: int) -> Callable[[tf.Tensor], tf.Tensor] | None:
         over_processes = getattr(self.processes.gradient_exchange, "sum", None)
-        # Several towers are connected by what builds them.
+        # With several towers, the builder connects them.
         return CrossTowerSum(1, over_processes).of(0, "") if over_processes and num_towers == 1 else None
 
     def build_inference_tower(self, source: Any, name: str, devices: Sequence[str] = ()) -> InferenceTower:
         """Adds a replica over a DataFlow or an `InputSource` that ends after one pass.
 
-        With several devices, adds one on each, named `<name>0` and so on, which take turns with the
+        With several devices, it adds one replica on each, named `<name>0` and so on; they take turns with the
         datapoints of a DataFlow.
 
         Raises:
-            ConfigError: the source never ends, several replicas shall share an `InputSource`, or a device is
-                not there.
+            ConfigError: the source never ends, several replicas would share an `InputSource`, or a device
+                does not exist.
         """
         if source is self.config.dataflow:
-            # A flow tells the position of its youngest iterator, and this one's shall stay the training's.
+            # A flow reports the position of its newest iterator, which must remain that of the training.
             source = copy.copy(source)
         else:
             self._positions.note(source)
@@ -208,7 +210,7 @@ class TowerTrainer(Trainer):
         if isinstance(source, InputSource):
             raise ConfigError(
                 f"Replicas on several devices share the datapoints of a DataFlow, but received {source!r}. "
-                "Give the DataFlow itself."
+                "Pass the DataFlow itself."
             )
         places, turns = check_devices(devices), round_robin(source, len(devices))
         towers = []
@@ -223,7 +225,7 @@ class TowerTrainer(Trainer):
         with self._evaluation_scope():
             source.setup(self.tower_func.specs)
             given = source.get_input_tensors()
-            # Placeholders belong to all of the graph; what stands for them can be fed for each tower alone.
+            # Placeholders belong to the whole graph; their substitutes can be fed for each tower separately.
             inputs = [tf.identity(tensor) for tensor in given] if own_feeds else given
             tower = self.tower_func.build(TowerContext(name, is_training=False, reuse=True), inputs)
             evaluation = EvaluationTower(tower, source, dict(zip((t.ref() for t in given), inputs)))
@@ -233,25 +235,26 @@ class TowerTrainer(Trainer):
     def get_predictor(
         self, input_names: Sequence[str], output_names: Sequence[str], device: int | str | None = None
     ) -> Predictor:
-        """Makes a function from input arrays to output arrays, of the model as it evaluates.
+        """Makes a function from input arrays to output arrays, which runs the model in evaluation mode.
 
-        Call it before training begins, or in a callback's `_setup_graph`: the first predictor on a device
-        adds a replica, which the later ones there share. The same tensors have the same predictor.
+        Call it before training begins, or in a callback's `_setup_graph`. The first predictor on a device
+        adds a replica; later predictors on that device share it. Calls with the same tensors return the same
+        predictor.
 
         Args:
             input_names: names of `inputs()` or of tensors, in the order of the function's arguments.
-            output_names: names of tensors the model makes, or of variables.
-            device: where the replica is: the number of a GPU, -1 for the CPU, or a name such as "/gpu:1";
-                None: where TensorFlow puts it.
+            output_names: names of tensors of the model, or of variables.
+            device: the device of the replica: the number of a GPU, -1 for the CPU, or a name such as
+                "/gpu:1"; None lets TensorFlow choose.
 
         Raises:
-            TrainerStateError: the graph is final already, and has no replica on that device.
-            ConfigError: the device is none, or is not there.
+            TrainerStateError: the graph is already final and has no replica on that device.
+            ConfigError: the device is invalid or does not exist.
         """
         return self._prediction.get_predictor(lambda: self.sess, input_names, output_names, device)
 
     def get_tensors(self, names: Sequence[str]) -> list[tf.Tensor]:
-        """Returns tensors by name: inputs, then those of the whole graph, then of the first tower."""
+        """Returns tensors by name, from the inputs, then the whole graph, then the first tower."""
         towers = self.tower_func.training
         return towers[0].get_tensors(names, anywhere=True) if towers else super().get_tensors(names)
 
@@ -263,20 +266,20 @@ class TowerTrainer(Trainer):
         return [tensor for tower in self.tower_func.training for tensor in tower.inputs.values()]
 
     def _own_callbacks(self) -> list[Callback]:
-        # Flows are put back when nothing reads them any more.
+        # Flows are put back after all their readers have stopped.
         return [*super()._own_callbacks(), _EvaluationInputs(self.evaluation_towers), self._positions]
 
     @contextlib.contextmanager
     def _evaluation_scope(self) -> Iterator[None]:
-        # The caller may be in the name scope of a callback; names of towers start at the root.
+        # The caller may be in a callback's name scope; names of towers start at the root.
         with self.graph.as_default(), tf.name_scope(None), no_moving_summaries(self.graph):
             yield
 
 
 def _how_to_end(source: Any) -> str:
     if isinstance(source, InputSource) and source.infinite:
-        return f"Write {type(source).__name__}(..., infinite=False), or give the DataFlow itself."
-    return "Write FixedSizeData(flow, size), or give a flow without its endless repetition."
+        return f"Write {type(source).__name__}(..., infinite=False), or pass the DataFlow itself."
+    return "Write FixedSizeData(flow, size), or pass a flow without endless repetition."
 
 
 @final

@@ -1,4 +1,4 @@
-"""What a training is made of. A trainer only knows that it runs steps, and that callbacks do the rest."""
+"""The base class of trainers. A trainer runs steps; callbacks do everything else."""
 
 from __future__ import annotations
 
@@ -57,26 +57,27 @@ _log = logging.getLogger("towerpack_trainers")
 
 
 class Trainer(LoopCounters, SessionAccess, CallbackRegistration, NeedsModel):
-    """Runs steps until the last epoch is over. `Callback` draws the loop.
+    """Runs steps until the last epoch is over. The docstring of `Callback` shows the loop.
 
-    It makes no assumption about the model, and builds in a graph of its own. Set `train_op` from a graph of
-    your own; or subclass it and override, besides `run_step` and what follows it,
+    It makes no assumption about the model and builds its own graph. Set `train_op` from another graph; or
+    subclass it and override, besides `run_step` and the methods after it, these hooks:
 
-    - `_setup()`, which builds the graph and sets `train_op`; called by `__init__`, inside that graph;
-    - `_own_callbacks()`, which returns the callbacks that run before the user's;
-    - `_training_inputs()`, which returns the tensors of one training tower's input, to be timed;
-    - `_session_config()`, which returns the options of the session.
+    - `_setup()` builds the graph and sets `train_op`; called by `__init__`, inside that graph;
+    - `_own_callbacks()` returns the callbacks that run before the user's;
+    - `_training_inputs()` returns the input tensors of one training tower, to be timed;
+    - `_session_config()` returns the options of the session.
 
-    A subclass may build in its `__init__` instead, before or after `super().__init__(config)`, after which
-    a TowerTrainer has its `tower_func` and `source`. All of a subclass's `__init__` runs inside `graph`.
+    A subclass may also build in its `__init__`, before or after `super().__init__(config)`; after that call a
+    TowerTrainer has its `tower_func` and `source`. The whole `__init__` of a subclass runs inside `graph`.
 
     Args:
-        config: what to train, for how long, with which callbacks.
-        processes: how this process trains together with others, such as `distributed.SynchronousProcesses`.
-        arguments: those of a `TrainConfig`, instead of one.
+        config: the model, the duration, the callbacks and other arguments of the training.
+        processes: the strategy for training together with other processes, such as
+            `distributed.SynchronousProcesses`.
+        arguments: the arguments of a `TrainConfig`, instead of `config`.
 
     Raises:
-        ConfigError: the configuration does not suit this trainer, or there are two.
+        ConfigError: the configuration does not suit this trainer, or both forms were given.
 
     Example:
         ```python
@@ -88,10 +89,10 @@ class Trainer(LoopCounters, SessionAccess, CallbackRegistration, NeedsModel):
 
     devices: Sequence[str] = ()
     graph: tf.Graph
-    _main_cost: tf.Tensor | None = None  # where there is one, the description of the model says what it takes
+    _main_cost: tf.Tensor | None = None  # if set, the description of the model includes its forward pass
 
     def __init_subclass__(cls, **arguments: Any) -> None:
-        """Lets a subclass build in its `__init__`, too: all of that runs inside the trainer's graph."""
+        """Makes the whole `__init__` of a subclass run inside the trainer's graph."""
         super().__init_subclass__(**arguments)
         build_in_graph(cls)
 
@@ -125,7 +126,7 @@ class Trainer(LoopCounters, SessionAccess, CallbackRegistration, NeedsModel):
             self._setup()
 
     def _setup(self) -> None:
-        if type(self) is Trainer:  # a subclass may have a use for it
+        if type(self) is Trainer:  # a subclass may use it
             refuse_dataflow(self.config)
 
     def _own_callbacks(self) -> list[Callback]:
@@ -142,23 +143,24 @@ class Trainer(LoopCounters, SessionAccess, CallbackRegistration, NeedsModel):
         return self.config.session_config or default_session_config(devices)
 
     def run_step(self) -> None:
-        """Runs one step of the training: each `hooked_sess.run` in it counts as one.
+        """Runs one step of the training. Each `hooked_sess.run` counts as one step.
 
-        A subclass may override it, or `trainer.run_step = f` replace it; then each step is a call of that.
+        A subclass may override it, or `trainer.run_step = f` may replace it; each step is then a call of
+        that.
         """
         self._session.hooked.run(self.train_op)
 
     def get_predictor(self, input_names: Sequence[str], output_names: Sequence[str]) -> Predictor:
-        """Makes a function from input arrays to output arrays, on the current variables."""
+        """Makes a function from input arrays to output arrays that uses the current variables."""
         return make_predictor(lambda: self.sess, self, input_names, output_names)
 
     def get_tensors(self, names: Sequence[str]) -> list[tf.Tensor]:
-        """Returns tensors by name, looked up in the whole graph, or raises a `TensorNotFoundError`."""
+        """Returns tensors by name from the whole graph; raises a `TensorNotFoundError` for others."""
         return find_tensors(self.graph, names)
 
     @property
     def train_op(self) -> tf.Operation:
-        """The op of one step. Setting one from another graph makes the trainer train that graph."""
+        """The op of one step. Assign an op from another graph to train that graph."""
         return self._train_op.get(type(self).__name__)
 
     @train_op.setter
@@ -167,29 +169,32 @@ class Trainer(LoopCounters, SessionAccess, CallbackRegistration, NeedsModel):
 
     @property
     def is_chief(self) -> bool:
-        """Whether this process writes files; a subclass may set it in its body."""
+        """Whether this process writes files. A subclass may set it in its body."""
         return self.processes.is_chief
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns everything besides variables that a checkpoint holds, as JSON values."""
+        """Returns the contents of a checkpoint except for variables, as JSON values."""
         return {**self._run_state().state_dict(), **self.processes.state_dict()}
 
     def explain(self) -> str:
-        """Describes the training. Sets the callbacks up for that, and raises what `train` would raise."""
+        """Describes the training. Sets up the callbacks for that, and raises the same errors as `train`."""
         steps, name = self._prepare(), type(self).__name__
         return describe_training(name, self.devices, self.loop, self.source, str(steps), self.callbacks)
 
     def train(self) -> None:
-        """Trains until the last epoch is over, a callback raises `StopTraining`, or something fails.
+        """Trains until the last epoch is over, a callback raises `StopTraining`, or an error occurs.
 
         Raises:
             TrainerStateError: it was called before, or the graph was trained before.
-            ConfigError, StatisticError: steps per epoch, or a statistic that is consumed, are not known.
-            RestoreError, CheckpointError: what to start from does not fit, or cannot be read.
+            ConfigError, StatisticError: the number of steps per epoch, or a statistic that a callback reads,
+            is
+                unknown.
+            RestoreError, CheckpointError: the values to start from do not match, or cannot be read.
             EndOfInputError: the input ended before the training.
-            KeyboardInterrupt, SystemExit: after Ctrl-C or SIGTERM, with the step finished and a checkpoint
-                written if there is a `ModelSaver`; the exit code is 130 or 143. A second one exits at once.
-            Exception: whatever the data, a callback or TensorFlow raised, with its own type and traceback.
+            KeyboardInterrupt, SystemExit: after Ctrl-C or SIGTERM. The current step is finished first, and a
+                checkpoint is written if there is a `ModelSaver`; the exit code is 130 or 143. A second signal
+                exits at once.
+            Exception: any error of the data, a callback or TensorFlow, with its original type and traceback.
         """
         self._session.check_unused(self.graph)
         plan = self._plan
@@ -202,7 +207,7 @@ class Trainer(LoopCounters, SessionAccess, CallbackRegistration, NeedsModel):
             sess = self.processes.create_session(self.graph, self._session_config(), self._plan.start)
             with self._session.open(sess):
                 self.processes.restore(self._plan.start, sess, self._run_state())
-                # What the loop of a resumed run has counted is known, whatever its graph wrote.
+                # The counters of a resumed run's loop are known, regardless of its graph.
                 self.loop.global_step = self.loop.global_step or self._counter.value(sess)
                 self._session.hooked = HookedSession(sess, self.callbacks, self.loop, self._counter, steps)
                 tensors, op = self._tower_inputs(), self._only_op()
@@ -232,7 +237,7 @@ class Trainer(LoopCounters, SessionAccess, CallbackRegistration, NeedsModel):
         return getattr(self.run_step, "__func__", None) is not _RUN_STEP
 
     def _only_op(self) -> tf.Operation | None:
-        """Returns the op that all steps run; None if they may run something else."""
+        """Returns the op that all steps run; None if a step may run anything else."""
         return None if self._has_own_step() else self._train_op.op
 
     def _run_state(self) -> RunState:
@@ -248,7 +253,7 @@ class Trainer(LoopCounters, SessionAccess, CallbackRegistration, NeedsModel):
         self.callbacks.before_train()
         self._plan.start.restore_random_numbers()
         self._signals.begin()
-        # A step may be put on the trainer itself at any time.
+        # A step may be assigned to the trainer itself at any time.
         epochs.run(self.config.max_epoch, run_step, self.hooked_sess.run_unobserved, own=vars(self))
 
 

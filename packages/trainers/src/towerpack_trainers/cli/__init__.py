@@ -1,4 +1,4 @@
-"""The commands of `python -m towerpack_trainers`, each in a file of its own."""
+"""The commands of `python -m towerpack_trainers`, one in each file."""
 
 from ._describe_command import add_describe
 from ._env_command import add_env

@@ -1,4 +1,4 @@
-"""`describe`: lists what a model trains, and what a forward pass costs."""
+"""`describe`: lists the trained variables of a model and the cost of a forward pass."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ def add_describe(commands: Any) -> None:
     parser = commands.add_parser(
         "describe",
         help="list a model's variables: name, shape, elements, dtype, and floating-point operations",
-        description="Lists the trainable variables of a model, with the floating-point operations that a "
-        "forward pass to the outputs does with each: for one example where the batch size is not known, "
-        "else for one batch. What a checkpoint holds is listed by "
+        description="Lists the trainable variables of a model, with the floating-point operations of each in "
+        "a forward pass to the outputs: for one example if the batch size is unknown, otherwise for one "
+        "batch. To list the contents of a checkpoint, use "
         "`python -m towerpack_callbacks checkpoint vars`.",
     )
     add_model(parser)

@@ -1,4 +1,4 @@
-"""`env`: prints the versions, devices and settings that a report of a bug needs."""
+"""`env`: prints versions, devices and settings for a bug report."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ def add_env(commands: Any) -> None:
     """Adds the command to `ArgumentParser.add_subparsers()`."""
     parser = commands.add_parser(
         "env",
-        help="print versions, devices and settings, for a report of a bug",
-        description="Prints the versions of Towerpack and of what it runs on, the devices that TensorFlow "
-        "finds, and the environment variables that change how it runs.",
+        help="print versions, devices and settings for a bug report",
+        description="Prints the versions of Towerpack and its dependencies, the devices that TensorFlow "
+        "finds, and the environment variables that affect them.",
     )
     parser.set_defaults(run=_env)
 

@@ -27,7 +27,7 @@ examples:
   python -m towerpack_trainers export train_log/gan --model gan:Model --inputs z --outputs gen/image \\
       --ema -o generator.onnx
 
-exit status: 0; 1 with one line that says what could not be done; 2 for wrong arguments; 130 after Ctrl-C"""
+exit status: 0; 1 with a one-line error message; 2 for wrong arguments; 130 after Ctrl-C"""
 
 
 def add_export(commands: Any) -> None:
@@ -35,7 +35,7 @@ def add_export(commands: Any) -> None:
     parser = commands.add_parser(
         "export",
         help="write a trained model as SavedModel, frozen graph, LiteRT, ONNX or .npz",
-        description="Builds the model as it predicts, restores a checkpoint, and writes the way from\n"
+        description="Builds the model for prediction, restores a checkpoint, and writes the graph from\n"
         "inputs to outputs, in one format or several.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -54,11 +54,11 @@ def add_export(commands: Any) -> None:
         type=_output,
         action="append",
         metavar="PATH",
-        help="what to write, told by the ending: none for a SavedModel (a directory), .pb for a frozen "
-        "graph, .tflite for LiteRT, .onnx for ONNX (needs the extra [onnx]), .npz for the values of "
-        "variables; may be given more than once",
+        help="file or directory to write; the ending selects the format: none for a SavedModel (a "
+        "directory), .pb for a frozen graph, .tflite for LiteRT, .onnx for ONNX (needs the extra [onnx]), "
+        ".npz for the values of variables; may be given more than once",
     )
-    parser.add_argument("--overwrite", action="store_true", help="replace what was exported before")
+    parser.add_argument("--overwrite", action="store_true", help="replace an earlier export")
     parser.set_defaults(run=_export)
 
 
@@ -85,7 +85,7 @@ def _output(text: str) -> Path:
     if path.suffix and path.suffix.lower() not in _FORMATS and not path.suffix[1:].isdigit():
         endings = ", ".join(filter(None, _FORMATS))
         raise argparse.ArgumentTypeError(
-            f"a name that ends in {endings} or in none expected; received {text!r}"
+            f"expected a name that ends in {endings}, or without an ending; received {text!r}"
         )
     return path
 

@@ -15,19 +15,19 @@ def add_launch(commands: Any) -> None:
     """Adds the command to `ArgumentParser.add_subparsers()`."""
     parser = commands.add_parser(
         "launch",
-        help="train in several processes of this machine",
-        description="Starts a script in several processes, and all again when one dies. The exit status is "
-        "that of the script.",
+        help="train in several processes on this machine",
+        description="Starts a script in several processes, and restarts all of them when one dies. The exit "
+        "status is that of the script.",
     )
-    parser.add_argument("--processes", type=int, required=True, help="how many processes train together")
-    parser.add_argument("--max-restarts", type=int, default=0, help="restarts of all when one dies")
+    parser.add_argument("--processes", type=int, required=True, help="number of processes")
+    parser.add_argument("--max-restarts", type=int, default=0, help="number of restarts after a process dies")
     parser.add_argument(
         "--min-processes",
         type=int,
-        help="each restart has one process less, but this many at least; default: all of them",
+        help="each restart uses one process less, down to this number; default: no process less",
     )
-    parser.add_argument("--grace", type=float, default=15.0, help="seconds to end before being killed")
-    parser.add_argument("script", help="the script; it finds the cluster in TF_CONFIG")
+    parser.add_argument("--grace", type=float, default=15.0, help="seconds to exit before being killed")
+    parser.add_argument("script", help="the script; TF_CONFIG describes the cluster")
     parser.add_argument("arguments", nargs=argparse.REMAINDER, help="arguments of the script")
     parser.set_defaults(run=_launch)
 

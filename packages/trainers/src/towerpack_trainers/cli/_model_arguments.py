@@ -1,4 +1,4 @@
-"""What commands on a trained model share: their error, the model, the checkpoint, the progress."""
+"""Shared parts of the commands on a trained model: error, model, checkpoint and progress bar."""
 
 from __future__ import annotations
 
@@ -21,33 +21,33 @@ __all__ = ["CommandError", "add_model", "add_trained_model", "make_config", "sho
 
 
 class CommandError(Exception):
-    """A command cannot do its work; the message says why, in one line, and the exit status is 1."""
+    """A command failed; the message gives the reason in one line, and the exit status is 1."""
 
 
 def add_trained_model(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments that name a checkpoint, the model, and its weights."""
+    """Adds the arguments for a checkpoint, the model, and its weights."""
     parser.add_argument(
         "checkpoint",
         metavar="CHECKPOINT",
         type=Path,
-        help="a checkpoint, or a log directory, whose latest one is taken; or a checkpoint of TensorFlow, or "
-        "a .npz file",
+        help="a checkpoint, or a log directory (its latest checkpoint is used); or a TensorFlow checkpoint, "
+        "or a .npz file",
     )
     add_model(parser)
     parser.add_argument(
-        "--ema", action="store_true", help="the averages that the callback EMA keeps, in place of the weights"
+        "--ema", action="store_true", help="use the moving averages of the callback EMA as weights"
     )
 
 
 def add_model(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments that name a model and its outputs."""
+    """Adds the arguments for a model and its outputs."""
     parser.add_argument(
         "--model",
         required=True,
         type=_model_name,
         metavar="MODULE:CLASS",
-        help="the model, such as package.module:Class, as Python imports it here; a class of ModelDesc, or a "
-        "function without arguments that returns a model",
+        help="the model, such as package.module:Class, as importable from this directory; a ModelDesc class, "
+        "or a function without arguments that returns a model",
     )
     parser.add_argument(
         "--outputs", required=True, nargs="+", metavar="NAME", help="tensors, by their names in the model"
@@ -55,10 +55,10 @@ def add_model(parser: argparse.ArgumentParser) -> None:
 
 
 def make_config(options: argparse.Namespace, inputs: Sequence[str] | None) -> PredictConfig:
-    """Returns the configuration of what the arguments name.
+    """Returns the prediction configuration for the arguments.
 
     Raises:
-        CommandError: there is no such model, or no checkpoint.
+        CommandError: the model or the checkpoint does not exist.
     """
     model = _load_model(*options.model)
     source: Path | None = getattr(options, "checkpoint", None)
@@ -80,14 +80,14 @@ class _Bar(tqdm):  # type: ignore[type-arg]
 
 
 def show_progress(items: Sequence[Any], what: str, unit: str) -> Any:
-    """Returns the items as tqdm does: with a bar on a terminal, unless there is but one."""
+    """Returns the items with tqdm's progress bar, on a terminal and for more than one item."""
     return _Bar(items, desc=what, unit=unit, disable=True if len(items) == 1 else None)
 
 
 def _model_name(text: str) -> tuple[str, str]:
     module, colon, name = text.partition(":")
     if not colon or not re.fullmatch(r"\w+(\.\w+)*", module) or not name.isidentifier():
-        raise argparse.ArgumentTypeError(f"package.module:Class expected; received {text!r}")
+        raise argparse.ArgumentTypeError(f"expected package.module:Class; received {text!r}")
     return module, name
 
 
@@ -96,8 +96,8 @@ def _load_model(module_name: str, name: str) -> ModelDesc:
         module = importlib.import_module(module_name)
     except ImportError as error:
         raise CommandError(
-            f"{module_name} cannot be imported: {error}. Start the command in the directory from which "
-            "Python imports it, or set PYTHONPATH"
+            f"{module_name} cannot be imported: {error}. Run the command in the directory from which Python "
+            "imports it, or set PYTHONPATH"
         ) from error
     if not hasattr(module, name):
         close = difflib.get_close_matches(name, dir(module), n=3)
@@ -108,8 +108,9 @@ def _load_model(module_name: str, name: str) -> ModelDesc:
             model = model()
         except TypeError as error:
             raise CommandError(
-                f"{module_name}:{name} was called without arguments: {error}. Name a function that needs none"
+                f"{module_name}:{name} was called without arguments: {error}. Name a function without "
+                "arguments"
             ) from error
     if not isinstance(model, ModelDesc):
-        raise CommandError(f"{module_name}:{name} gives {type(model).__name__}; expected a ModelDesc")
+        raise CommandError(f"{module_name}:{name} returns {type(model).__name__}; expected a ModelDesc")
     return model

@@ -1,4 +1,4 @@
-"""`migrate`: an older name of the command of `towerpack_compat`, which it starts."""
+"""`migrate`: an older name of the `towerpack_compat` command; it starts that command."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ def add_migrate(commands: Any) -> None:
         "migrate",
         add_help=False,
         prefix_chars="\0",  # all arguments belong to the other command, options included
-        help=f"the same as `{_NEW}`, which takes its place",
+        help=f"the same as `{_NEW}`, which replaces it",
     )
     parser.add_argument("arguments", nargs=argparse.REMAINDER)
     parser.set_defaults(run=_migrate)
 
 
 def _migrate(options: argparse.Namespace) -> int:
-    """Runs the other command in a process of its own: this package does not know that one."""
+    """Runs the other command in a separate process: this package does not depend on that one."""
     if find_spec("towerpack_compat") is None:
         raise CommandError(
-            f'`migrate` is a command of another package now. Run `pip install "towerpack-compat[migrate]"`, '
-            f"and then `{_NEW}`."
+            f'`migrate` is now a command of another package. Run `pip install "towerpack-compat[migrate]"`, '
+            f"then `{_NEW}`."
         )
-    print(f"use `{_NEW}`; this name goes with the release after the next one", file=sys.stderr)
+    print(f"use `{_NEW}`; this name will be removed in the release after the next one", file=sys.stderr)
     command = [sys.executable, "-m", "towerpack_compat", "migrate", *options.arguments]
     return subprocess.run(command, check=False).returncode

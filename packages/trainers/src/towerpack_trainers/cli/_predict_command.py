@@ -1,4 +1,4 @@
-"""`predict`: predicts with arrays out of files."""
+"""`predict`: predicts from arrays in files."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ examples:
   python -m towerpack_trainers predict train_log/lenet --model models.lenet:LeNet \\
       --inputs digits.npz --outputs probabilities --ema --batch-size 1000
 
-exit status: 0; 1 with one line that says what could not be done; 2 for wrong arguments; 130 after Ctrl-C"""
+exit status: 0; 1 with a one-line error message; 2 for wrong arguments; 130 after Ctrl-C"""
 
 
 def add_predict(commands: Any) -> None:
     """Adds the command to `ArgumentParser.add_subparsers()`."""
     parser = commands.add_parser(
         "predict",
-        help="predict with arrays from .npy and .npz files, to a .npz file",
-        description="Builds the model as it predicts, restores a checkpoint, feeds arrays batch by batch,\n"
+        help="predict from arrays in .npy and .npz files, to a .npz file",
+        description="Builds the model for prediction, restores a checkpoint, feeds arrays batch by batch,\n"
         "and writes the outputs to a NumPy archive, by name.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -48,8 +48,8 @@ def add_predict(commands: Any) -> None:
         nargs="+",
         type=_input,
         metavar="NAME=FILE",
-        help="the array of an input: image=images.npy; image=all.npz for the array of that name in it; or "
-        "all.npz for all arrays in it. The first axis counts examples; a number is the same for all of them",
+        help="the array of an input: image=images.npy; image=all.npz for the array of that name in the "
+        "archive; or all.npz for all its arrays. The first axis counts examples; a scalar applies to all",
     )
     parser.add_argument(
         "-o",
@@ -83,28 +83,26 @@ def _predict(options: argparse.Namespace) -> int:
 def _predict_batches(
     predictor: OfflinePredictor, arrays: Sequence[np.ndarray[Any, Any]], count: int, size: int
 ) -> list[list[Any]]:
-    starts = range(0, count, size) or [0]  # no examples are one batch, too
+    starts = range(0, count, size) or [0]  # zero examples make one batch, too
     done = []
     for start in show_progress(starts, "predict", "batch"):
         batch = [array[start : start + size] if array.ndim else array for array in arrays]
         try:
             done.append(predictor(*batch))
         except (TypeError, ValueError, tf.errors.OpError) as error:
-            raise CommandError(
-                f"the model does not take these arrays: {str(error).splitlines()[0]}"
-            ) from error
+            raise CommandError(f"the model rejects these arrays: {str(error).splitlines()[0]}") from error
     return done
 
 
 def _join(name: str, parts: Sequence[Any], count: int) -> np.ndarray[Any, Any]:
-    """Puts the batches of one output together; what is no batch stays as it is, where there is but one."""
+    """Concatenates the batches of one output. An output without a batch axis is valid for one batch only."""
     if len(parts) == 1:
         return np.asarray(parts[0])
     shapes = {np.shape(part) for part in parts}
     if () in shapes or sum(shape[0] for shape in map(np.shape, parts)) != count:
         raise CommandError(
-            f"the output {name} has no value for each example: its shapes are {sorted(shapes)}. Leave it "
-            f"out, or predict all at once: --batch-size {count}"
+            f"the output {name} has no value for each example: its shapes are {sorted(shapes)}. Omit it, or "
+            f"predict all examples at once: --batch-size {count}"
         )
     return np.concatenate(parts)
 
@@ -130,9 +128,9 @@ def _read(inputs: Sequence[tuple[str | None, Path]]) -> _Arrays:
 def _read_file(name: str | None, path: Path) -> _Arrays:
     try:
         if path.suffix == ".npy":
-            # Mapped, so that a file may be larger than the memory.
+            # Memory-mapped, so that a file may be larger than the memory.
             return {str(name): np.load(path, mmap_mode="r", allow_pickle=False)}
-        # NumPy leaves a file open that is no archive.
+        # NumPy leaves a file open if it is not an archive.
         with zipfile.ZipFile(path), np.load(path, allow_pickle=False) as archive:
             if name is not None and name not in archive.files:
                 raise CommandError(f"{path} has no array {name}; it has: {', '.join(archive.files)}")
@@ -146,18 +144,18 @@ def _input(text: str) -> tuple[str | None, Path]:
     path = Path(file)
     if path.suffix not in {".npy", ".npz"} or (path.suffix == ".npy" and not equals) or (equals and not name):
         raise argparse.ArgumentTypeError(
-            f"NAME=FILE.npy, NAME=FILE.npz or FILE.npz expected; received {text!r}"
+            f"expected NAME=FILE.npy, NAME=FILE.npz or FILE.npz; received {text!r}"
         )
     return (name or None), path
 
 
 def _archive(text: str) -> Path:
     if not text.endswith(".npz"):
-        raise argparse.ArgumentTypeError(f"a name that ends in .npz expected; received {text!r}")
+        raise argparse.ArgumentTypeError(f"expected a name that ends in .npz; received {text!r}")
     return Path(text)
 
 
 def _count(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"a whole number of at least 1 expected; received {text!r}")
+        raise argparse.ArgumentTypeError(f"expected a whole number of at least 1; received {text!r}")
     return int(text)

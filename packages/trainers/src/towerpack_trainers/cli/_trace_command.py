@@ -1,4 +1,4 @@
-"""`trace merge`: puts traces of trainings and flows together."""
+"""`trace merge`: merges traces of trainings and flows."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ def add_trace(commands: Any) -> None:
     """Adds the command to `ArgumentParser.add_subparsers()`."""
     parser = commands.add_parser(
         "trace",
-        help="put traces of one machine together",
-        description="Traces show where the time of trainings and flows goes. ui.perfetto.dev opens them.",
+        help="merge traces of one machine",
+        description="Traces show the time spent in trainings and flows. Open them at ui.perfetto.dev.",
     )
     kinds = parser.add_subparsers(required=True, metavar="COMMAND")
     merge = kinds.add_parser(
         "merge",
-        help="write one trace of several",
-        description="Puts traces together that TrainConfig(trace=...), in each process of a training, and "
+        help="merge several traces into one",
+        description="Merges traces that TrainConfig(trace=...), in each process of a training, and "
         "`python -m towerpack_dataflow bench --trace` have written on one host since its last boot.",
     )
     merge.add_argument("traces", nargs="+", type=Path, metavar="TRACE")
@@ -31,7 +31,7 @@ def add_trace(commands: Any) -> None:
 
 
 def _merge(options: argparse.Namespace) -> int:
-    """Writes the merged trace, and prints what it has; a trace of another machine's clock is an error."""
+    """Writes the merged trace and prints a summary; a trace with another machine's clock is an error."""
     trace = merge_traces(options.traces)
     write_trace(options.output, trace)
     spans = [event for event in trace["traceEvents"] if event.get("ph") == "X"]

@@ -1,4 +1,4 @@
-"""The configuration of a training, and of rehearsals of it."""
+"""The configuration of a training, and of dry runs of it."""
 
 from ._run_plan import RunPlan
 

@@ -1,4 +1,4 @@
-"""The configuration of a training that is told in parts: what its graph is built from, and the rest later."""
+"""The configuration of a training in two parts: the arguments of its graph first, the others later."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ _OF_THE_MODEL = ("model", "dataflow", "data", "optimizer")
 
 @final
 class ConfigInParts:
-    """Makes the configuration of a training of what `setup_graph` and then `train` receive.
+    """Combines the arguments of `setup_graph` and `train` into one configuration.
 
-    What a graph depends on, such as its seed, cannot change once it is built; such arguments of the second
-    part are refused, with the place where they belong.
+    Arguments that the graph depends on, such as its seed, cannot change once the graph is built. The second
+    part refuses them, and the error names the place where they belong.
 
     Args:
         trainer: the trainer's name, for messages.
-        whole: whether the trainer was made with a configuration, so that no part is to be told.
+        whole: whether the trainer was made with a complete configuration, so that no part is accepted.
 
     Attributes:
-        waiting: whether the graph is still to be built.
+        waiting: whether the graph is not built yet.
     """
 
     def __init__(self, trainer: str, whole: bool) -> None:
@@ -40,7 +40,7 @@ class ConfigInParts:
         self._complete = whole
 
     def begin(self, model: ModelDesc, data: Any, arguments: Mapping[str, Any]) -> TrainConfig:
-        """Returns what the graph is to be built from.
+        """Returns the configuration from which to build the graph.
 
         Args:
             model: the model.
@@ -48,9 +48,9 @@ class ConfigInParts:
             arguments: further arguments of a `TrainConfig`.
 
         Raises:
-            ConfigError: an argument is not what it should be, or tells the model or data again.
+            ConfigError: an argument is invalid, or repeats the model or the data.
         """
-        self._refuse(arguments, _OF_THE_MODEL, "Its own arguments tell them: signature, input and functions.")
+        self._refuse(arguments, _OF_THE_MODEL, "Use its arguments signature, input and the functions.")
         if data is None:
             raise ConfigError(f"{self._trainer}.setup_graph(input=None): expected a DataFlow or InputSource.")
         source = {"data" if isinstance(data, InputSource) else "dataflow": data}
@@ -59,22 +59,22 @@ class ConfigInParts:
         return self._first
 
     def complete(self, arguments: Mapping[str, Any], seed: int) -> TrainConfig | None:
-        """Returns the whole configuration; None if the trainer has it already, and nothing is added.
+        """Returns the complete configuration; None if the trainer already has it and nothing is added.
 
         Args:
-            arguments: those of a `TrainConfig` that add to what the graph was built from, or replace it.
+            arguments: arguments of a `TrainConfig` that extend or replace those of the graph.
             seed: the seed of the graph.
 
         Raises:
-            TrainerStateError: the graph is not built, or the configuration was complete before.
-            ConfigError: the graph would have to be another one.
+            TrainerStateError: the graph is not built, or the configuration is already complete.
+            ConfigError: the arguments need a different graph.
         """
         if self._complete:
             self._refuse_late(arguments)
             return None
         first = self._first
         assert first is not None
-        self._refuse(arguments, _OF_THE_MODEL, "Give them to setup_graph, as signature, input and functions.")
+        self._refuse(arguments, _OF_THE_MODEL, "Pass them to setup_graph, as signature, input and functions.")
         config = attrs.evolve(first, **arguments)
         self._check_same_graph(first, config, seed)
         self._complete = True
@@ -84,7 +84,7 @@ class ConfigInParts:
         """Checks that the trainer has no graph yet.
 
         Raises:
-            TrainerStateError: it was made with a `TrainConfig`, or its graph is built.
+            TrainerStateError: the trainer was made with a `TrainConfig`, or its graph is already built.
         """
         if self._first is not None:
             raise TrainerStateError(
@@ -93,14 +93,14 @@ class ConfigInParts:
         if not self.waiting:
             raise TrainerStateError(
                 f"{self._trainer} was made with a TrainConfig, which has its model. Make it without one, as "
-                f"{self._trainer}(), for setup_graph; or leave setup_graph out."
+                f"{self._trainer}(), and then call setup_graph; or omit setup_graph."
             )
 
     def check_has_begun(self) -> None:
         """Checks that the trainer has a graph.
 
         Raises:
-            TrainerStateError: it was made without a `TrainConfig`, and `setup_graph` was not called.
+            TrainerStateError: the trainer was made without a `TrainConfig`, and `setup_graph` was not called.
         """
         if self.waiting:
             raise TrainerStateError(
@@ -109,28 +109,29 @@ class ConfigInParts:
             )
 
     def check_seed(self, built: int, resumed: int) -> None:
-        """Checks that the graph was built with the seed of the run that is resumed.
+        """Checks that the graph was built with the seed of the resumed run.
 
         Raises:
-            ConfigError: it was not.
+            ConfigError: the seeds differ.
         """
         if built != resumed:
             raise ConfigError(
                 f"{self._trainer} has built its graph with seed {built}, but the run to resume has seed "
-                f"{resumed}. Give setup_graph(..., seed={resumed}), or resume= and log_dir= to setup_graph."
+                f"{resumed}. Call setup_graph(..., seed={resumed}), or pass resume= and log_dir= to "
+                "setup_graph."
             )
 
     def _refuse_late(self, arguments: Mapping[str, Any]) -> None:
         names = ", ".join(arguments)
         if names and self._first is None:
             raise ConfigError(
-                f"{self._trainer}.train received {names}, but it was made with a TrainConfig. Give all of it "
-                "to the TrainConfig: attrs.evolve(config, ...) makes a changed one."
+                f"{self._trainer}.train received {names}, but it was made with a TrainConfig. Pass all "
+                "arguments to the TrainConfig: attrs.evolve(config, ...) makes a changed copy."
             )
         if names:
             raise TrainerStateError(
-                f"{self._trainer} received {names} after its training was set up, by an earlier explain() or "
-                "train(). Give them there; a train() that follows explain(...) takes no arguments."
+                f"{self._trainer} received {names} after its training was set up by an earlier explain() or "
+                "train(). Pass them there; a train() after explain(...) takes no arguments."
             )
 
     def _refuse(self, arguments: Mapping[str, Any], names: tuple[str, ...], advice: str) -> None:
@@ -142,15 +143,15 @@ class ConfigInParts:
         changed = [name for name in ("seed", "xla") if getattr(config, name) != getattr(first, name)]
         if changed and not (changed == ["seed"] and config.seed == seed):
             raise ConfigError(
-                f"The graph of {self._trainer} is built already, with another {' and '.join(changed)}. Give "
+                f"The graph of {self._trainer} is already built, with another {' and '.join(changed)}. Pass "
                 f"{' and '.join(f'{name}=' for name in changed)} to setup_graph."
             )
         resumed = _what_is_resumed(config)
         if first.seed is None and resumed is not None and resumed != _what_is_resumed(first):
             raise ConfigError(
-                f"{self._trainer} has built its graph with a seed that it drew, but a run that is resumed "
-                "goes on with its own. Give resume= (and log_dir=) to setup_graph, or seed= to setup_graph "
-                "in all runs."
+                f"{self._trainer} has built its graph with a random seed, but a resumed run keeps its "
+                "original seed. Pass resume= (and log_dir=) to setup_graph, or pass seed= to setup_graph in "
+                "all runs."
             )
 
 

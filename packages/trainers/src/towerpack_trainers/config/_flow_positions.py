@@ -1,4 +1,4 @@
-"""Where a training has found the flows that it reads, and leaves them."""
+"""Saves the positions of the flows that a training reads, and restores them afterwards."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ __all__ = ["FlowPositions"]
 
 @final
 class FlowPositions(Callback):
-    """Puts flows back, after a training, to where the training found them.
+    """Restores the positions of flows after a training.
 
-    A flow goes on from pass to pass for as long as it lives. Without this, what a second training reads of
-    it, such as the one that follows a rehearsal, would depend on how much the first one had read. A flow
-    that is `live` has no position, and keeps what it holds.
+    A flow continues from pass to pass during its lifetime. Without this callback, the data of a second
+    training, such as the one after a dry run, would depend on the number of datapoints that the first one
+    read. A flow that is `live` has no position and keeps its contents.
     """
 
     chief_only = False
@@ -24,16 +24,17 @@ class FlowPositions(Callback):
         self._found: list[tuple[Any, Any]] = []
 
     def note(self, flow: Any) -> None:
-        """Notes where a flow is, if it can say so. Call it once the flow is seeded, before it is read.
+        """Saves the position of a flow, if it has one. Call it after the flow is seeded and before it is
+        read.
 
         Args:
-            flow: a flow, or anything else, which is left alone.
+            flow: a flow, or any other object, which is ignored.
         """
         if hasattr(flow, "load_state_dict") and not getattr(flow, "live", False):
             self._found.append((flow, flow.state_dict()))
 
     def put_back(self) -> None:
-        """Puts the flows back; nothing may read them then."""
+        """Restores the saved positions. Call it when no reader is left."""
         for flow, position in self._found:
             if position:
                 flow.load_state_dict(position)

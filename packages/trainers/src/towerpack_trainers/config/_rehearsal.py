@@ -1,4 +1,4 @@
-"""Rehearsals of a long training: whether every part of it runs, and whether the model can learn at all."""
+"""Dry runs of a long training: a test that every part runs, and a test that the model can learn."""
 
 from __future__ import annotations
 
@@ -17,20 +17,21 @@ __all__ = ["fast_dev_run", "overfit_batches"]
 
 
 def fast_dev_run(config: TrainConfig, steps: int = 2) -> TrainConfig:
-    """Returns a rehearsal of a training, which finds in seconds what would fail after hours.
+    """Returns the configuration of a dry run, which finds in seconds the errors that would occur after hours.
 
-    It trains one epoch of a few steps and does the periodic work of every callback at its end, whatever its
-    period: evaluations over a few batches, checkpoints, images. Files go to a directory that is removed
-    afterwards, so what is in `log_dir` stays as it is, and nothing is resumed. The training itself may follow
-    with the same configuration: callbacks and flows begin it as if there had been no rehearsal. An
-    `InputSource` given as `data=` serves one run, so make another one for the training.
+    It trains one epoch of a few steps and runs the periodic work of every callback at its end, regardless of
+    the period: evaluations over a few batches, checkpoints, images. Files go to a directory that is removed
+    afterwards; the files in `log_dir` are unchanged, and nothing is resumed. The training itself may follow
+    with the same configuration: callbacks and flows start it in their original state. An `InputSource` given
+    as `data=` serves one run, so make another one for the training.
 
     Args:
         config: the training.
-        steps: steps, and batches of an evaluation; rounded up to a multiple of `config.steps_per_run`.
+        steps: the number of steps, and of batches in an evaluation; rounded up to a multiple of
+            `config.steps_per_run`.
 
     Raises:
-        ConfigError: `steps` is no whole number above 0.
+        ConfigError: `steps` is not a whole number above 0.
 
     Example:
         ```python
@@ -50,17 +51,17 @@ def fast_dev_run(config: TrainConfig, steps: int = 2) -> TrainConfig:
 
 
 def overfit_batches(config: TrainConfig, batches: int = 1) -> TrainConfig:
-    """Returns a rehearsal on a few batches, which a model and an optimizer that work learn by heart.
+    """Returns the configuration of a training on a few batches, which a working model learns by heart.
 
-    Every epoch trains on the same first batches of the data; an epoch keeps its number of steps.
-    Evaluations take as many batches of their own data.
+    Every epoch trains on the same first batches of the data; the number of steps per epoch is unchanged.
+    Evaluations take the same number of batches of their data.
 
     Args:
         config: the training, with its data as `dataflow=`.
-        batches: how many of the flow's datapoints to keep.
+        batches: the number of datapoints of the flow to keep.
 
     Raises:
-        ConfigError: `batches` is no whole number above 0, or the data is not given as `dataflow=`.
+        ConfigError: `batches` is not a whole number above 0, or the data is not given as `dataflow=`.
 
     Example:
         ```python
@@ -70,8 +71,8 @@ def overfit_batches(config: TrainConfig, batches: int = 1) -> TrainConfig:
     batches = at_least("overfit_batches", "batches", batches)
     if config.dataflow is None:
         raise ConfigError(
-            "overfit_batches takes the first datapoints of dataflow=, which this TrainConfig lacks: its "
-            f"data is {config.data!r}. Give the flow itself as dataflow=."
+            "overfit_batches takes the first datapoints of dataflow=, but this TrainConfig has none: its "
+            f"data is {config.data!r}. Pass the flow itself as dataflow=."
         )
     return attrs.evolve(
         config,
@@ -84,13 +85,13 @@ def overfit_batches(config: TrainConfig, batches: int = 1) -> TrainConfig:
 def _length(flow: Any) -> int | None:
     try:
         return len(flow)
-    except (TypeError, NotImplementedError):  # as input sources take it
+    except (TypeError, NotImplementedError):  # the errors that input sources accept
         return None
 
 
 @final
 class _FirstDatapoints:
-    """The first datapoints of a flow's first pass, the same ones in each pass."""
+    """The first datapoints of a flow's first pass, repeated in each pass."""
 
     def __init__(self, flow: Iterable[Any], count: int) -> None:
         self._flow = flow

@@ -1,4 +1,4 @@
-"""What a trainer makes of its `TrainConfig`: defaults filled in, and what does not suit it refused."""
+"""Completes a `TrainConfig` for a trainer: fills in the defaults, and refuses unsuitable arguments."""
 
 from __future__ import annotations
 
@@ -48,19 +48,19 @@ def resolve_config(
 
     Args:
         trainer: the trainer's name, for messages.
-        config: the configuration that was given.
-        arguments: those of a `TrainConfig`, given instead of one.
+        config: the given configuration.
+        arguments: the arguments of a `TrainConfig`, given instead of one.
         is_chief: whether the process writes files and restores checkpoints.
 
     Raises:
-        ConfigError: both were given, or the configuration is no `TrainConfig`.
+        ConfigError: both were given, or `config` is not a `TrainConfig`.
     """
     if config is None:
         config = TrainConfig(**arguments)
     elif arguments:
         raise ConfigError(
-            f"{trainer} received a TrainConfig and {', '.join(arguments)} besides. "
-            "Give all of it to the TrainConfig, or leave that out."
+            f"{trainer} received a TrainConfig and also {', '.join(arguments)}. "
+            "Pass all arguments to the TrainConfig, or omit the TrainConfig."
         )
     if not isinstance(config, TrainConfig):
         raise ConfigError(f"{trainer} takes a TrainConfig, received {config!r}.")
@@ -70,20 +70,20 @@ def resolve_config(
 
 
 def refuse_dataflow(config: TrainConfig) -> None:
-    """Refuses a DataFlow where there is no model that it could feed.
+    """Refuses a DataFlow for a trainer without a model to feed.
 
     Raises:
-        ConfigError: there is one.
+        ConfigError: the configuration has a DataFlow.
     """
     if config.dataflow is not None:
         raise ConfigError(
-            "Trainer itself knows no model to feed from dataflow=. Use a trainer that has one, such as "
-            "SimpleTrainer; or set up an InputSource in your graph and give it as data=."
+            "Trainer itself has no model to feed from dataflow=. Use a trainer with a model, such as "
+            "SimpleTrainer; or set up an InputSource in your graph and pass it as data=."
         )
 
 
 def resolve_start(config: TrainConfig, log_dir: Path | None) -> StartingPoint:
-    """Returns where the run starts.
+    """Returns the starting point of the run.
 
     Args:
         config: the configuration.
@@ -96,7 +96,7 @@ def resolve_start(config: TrainConfig, log_dir: Path | None) -> StartingPoint:
 
 
 def resolve_loop(config: TrainConfig) -> LoopState:
-    """Returns the counters of a run that has not begun; steps per epoch are not known yet."""
+    """Returns the counters of a run that has not begun; the number of steps per epoch is not known yet."""
     return LoopState(
         steps_per_epoch=0,
         max_epoch=config.max_epoch,
@@ -106,7 +106,7 @@ def resolve_loop(config: TrainConfig) -> LoopState:
 
 
 def resolve_monitors(config: TrainConfig, loop: LoopState) -> Monitors:
-    """Returns the monitors: by default, the console's alone where there is no directory for files."""
+    """Returns the monitors; by default, the console alone if there is no directory for files."""
     monitors = config.monitors
     if monitors is None:
         monitors = [ScalarPrinter()] if config.log_dir is None else default_monitors()
@@ -116,7 +116,7 @@ def resolve_monitors(config: TrainConfig, loop: LoopState) -> Monitors:
 def resolve_callbacks(
     config: TrainConfig, own: Iterable[Callback], monitors: Iterable[Callback]
 ) -> Callbacks:
-    """Returns all callbacks of a run in order: the trainer's own, the user's, the defaults, monitors."""
+    """Returns all callbacks of a run in order: the trainer's, the user's, the defaults, the monitors."""
     given = config.extra_callbacks
     extra = default_callbacks() if given is None else given
     return Callbacks([*own, *config.callbacks, *extra, *monitors])
@@ -125,12 +125,12 @@ def resolve_callbacks(
 def resolve_input_callbacks(
     config: TrainConfig, source: InputSource | None, inputs: Sequence[tf.Tensor]
 ) -> list[Callback]:
-    """Returns the callbacks that run, watch and report on the input of a training.
+    """Returns the callbacks that run, monitor and report on the input of a training.
 
     Args:
         config: the configuration.
         source: the input; None without one.
-        inputs: tensors that one training tower takes of the input; empty where they are not known.
+        inputs: the input tensors of one training tower; empty if they are not known.
     """
     stall = config.stall_seconds
     callbacks: list[Callback] = [] if math.isinf(stall) else [StallWatch(source, stall)]
@@ -150,23 +150,23 @@ def resolve_steps(
     own_step: str | None,
     lead: Lead | None = None,
 ) -> TrainingSteps:
-    """Chooses how many steps a session call makes, and adds the ops for it to the graph.
+    """Chooses the number of steps in a session call, and adds the ops for it to the graph.
 
     Args:
         config: the configuration.
-        options: those of the session.
+        options: the options of the session.
         train_op: the op of one step.
         callbacks: the callbacks, set up.
-        loop: the counters, with the number of epochs and of steps in each.
+        loop: the counters, with the number of epochs and of steps per epoch.
         counter: counts steps in the graph.
-        own_step: the name of the trainer class if each step is to be a call of its own; else None.
-        lead: what runs before each step, as a part of it; None: nothing.
+        own_step: the name of the trainer class if it has its own step function; otherwise None.
+        lead: the ops that run before each step, as a part of it; None for none.
 
     Raises:
-        ConfigError: several steps in a call are requested, but the trainer, a period or the input needs one.
+        ConfigError: several steps per call are requested, but the trainer, a period or the input needs one.
     """
-    # XLA would compile the copies once more; a limit on each call shall be one on each step; and a call of
-    # several steps would look like a stall of less than a second.
+    # XLA would compile the copies again; a limit on each call must apply to each step; and a call of several
+    # steps would look like a stall of less than a second.
     may_fuse = not (config.xla or options.operation_timeout_in_ms) and config.stall_seconds >= 1
     return choose_steps(
         train_op,
@@ -181,30 +181,30 @@ def resolve_steps(
 
 
 def resolve_steps_per_epoch(config: TrainConfig, source: InputSource | None, takes: int = 1) -> int:
-    """Returns the number of steps of an epoch: as configured, or else one pass of the data.
+    """Returns the number of steps of an epoch: the configured number, or one pass of the data.
 
     Args:
         config: the configuration.
         source: the input; None without one.
-        takes: how many times a step takes from the input, for each tower.
+        takes: the number of datapoints that a step takes from the input, for each tower.
 
     Raises:
-        ConfigError: neither is known, the data is empty, or one step takes more than there is.
+        ConfigError: neither is known, the data is empty, or one step takes more datapoints than one pass has.
     """
     steps = config.steps_per_epoch
     if steps is None and source is not None:
         size = source.size()
         if size and size < takes:
             raise ConfigError(
-                f"A step takes {takes} datapoints, but one pass of the data has {size}. Take fewer in a "
-                "step, or give TrainConfig(steps_per_epoch=...)."
+                f"A step takes {takes} datapoints, but one pass of the data has {size}. Take fewer "
+                "datapoints in a step, or set TrainConfig(steps_per_epoch=...)."
             )
         steps = size if size is None else size // takes
     if steps == 0:
-        raise ConfigError("The data is empty: one pass has no datapoint. Look at its source and filters.")
+        raise ConfigError("The data is empty: one pass has no datapoint. Check its source and filters.")
     if steps is None:
         raise ConfigError(
-            "TrainConfig has no steps_per_epoch, and the data does not say how long one pass is. "
-            "Give TrainConfig(steps_per_epoch=...)."
+            "TrainConfig has no steps_per_epoch, and the length of one pass of the data is unknown. "
+            "Set TrainConfig(steps_per_epoch=...)."
         )
     return steps

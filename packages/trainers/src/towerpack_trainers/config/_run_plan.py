@@ -1,4 +1,4 @@
-"""What a run begins with, as its configuration and the other processes have it, before anything is built."""
+"""Directory, starting point, seed and counters of a run, resolved before the graph is built."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ __all__ = ["RunPlan"]
 @final
 @attrs.frozen(eq=False)
 class RunPlan:
-    """Where a run writes and starts, its seed, its counters and its monitors.
+    """The directory, starting point, seed, counters and monitors of a run.
 
     Attributes:
         config: the configuration of this process.
         directory: the directory of the run's files.
-        start: the values that it starts from.
+        start: the initial values.
         seed: the seed, the same in all processes.
         loop: the counters.
         monitors: the recorders of statistics.
-        trace: what is recorded of the run's time.
+        trace: the time trace of the run.
     """
 
     config: TrainConfig
@@ -51,8 +51,8 @@ class RunPlan:
         """Makes the plan of a run.
 
         Raises:
-            LogDirTakenError: a run that goes on uses the log directory.
-            ConfigError: that cannot be a directory.
+            LogDirTakenError: another running training uses the log directory.
+            ConfigError: the log directory cannot be a directory.
             CheckpointError: the checkpoint to resume cannot be read.
         """
         directory = RunDirectory(config.log_dir, config.rehearsal, config.if_log_dir_taken)
@@ -64,10 +64,10 @@ class RunPlan:
 
     @classmethod
     def of_graph(cls, config: TrainConfig, processes: ProcessStrategy) -> RunPlan:
-        """Makes the plan of a run whose graph alone is built yet: it has the seed of the run, and no files.
+        """Makes the plan of a run that has only its graph yet: with the seed of the run, and without files.
 
         Raises:
-            CheckpointError: the checkpoint to resume, whose seed it is, cannot be read.
+            CheckpointError: the checkpoint to resume, which holds the seed, cannot be read.
         """
         seed = processes.agree_on_seed(lambda: resolve_start(config, config.log_dir).choose_seed(config.seed))
         loop = resolve_loop(config)
@@ -80,15 +80,15 @@ class RunPlan:
         return self.directory.path
 
     def occupy(self, callbacks: Callbacks, explanation: str) -> None:
-        """Takes the directories of the run, describes the run there, and tells the monitors where that is.
+        """Locks the directories of the run, writes its description there, and sets them in the monitors.
 
         Args:
-            callbacks: the callbacks, set up; savers among them may write elsewhere than in the log directory.
-            explanation: what the training is made of.
+            callbacks: the callbacks, set up; savers among them may write to other directories.
+            explanation: the description of the training.
 
         Raises:
-            LogDirTakenError: a run that goes on uses one of them.
-            ConfigError: the log directory cannot be one of this run.
+            LogDirTakenError: another running training uses one of them.
+            ConfigError: the log directory cannot be used for this run.
         """
         aside = self.directory.prepare(self.start.path, checkpoint_directories(callbacks))
         if self.log_dir is not None:
@@ -101,11 +101,11 @@ class RunPlan:
     def state(
         self, callbacks: Callbacks, source: InputSource | None, inputs: Sequence[tf.Tensor]
     ) -> RunState:
-        """Returns what a checkpoint keeps of the run, besides variables.
+        """Returns the state of the run for a checkpoint, except for variables.
 
         Args:
             callbacks: the callbacks.
-            source: the input, which may be made of the configured dataflow; None without one.
-            inputs: tensors that one training tower takes of the input; empty where they are not known.
+            source: the input, which may wrap the configured dataflow; None without one.
+            inputs: the input tensors of one training tower; empty if they are not known.
         """
         return RunState(self.loop, self.seed, callbacks, source, self.config.resume_allow, inputs)

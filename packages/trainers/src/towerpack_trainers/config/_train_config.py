@@ -43,7 +43,7 @@ __all__ = ["TrainConfig", "default_callbacks", "default_monitors"]
 
 
 def default_callbacks() -> list[Callback]:
-    """Returns the callbacks that run besides the user's, unless `TrainConfig(extra_callbacks=…)` is given."""
+    """Returns the callbacks added to the user's, unless `TrainConfig(extra_callbacks=…)` is given."""
     return [MovingAverageSummary(), ProgressBar(), MergeAllSummaries(), RunUpdateOps()]
 
 
@@ -70,57 +70,62 @@ def _as_callbacks(value: Callback | Iterable[Callback] | Callbacks | None) -> Ca
 @explain_misuse
 @attrs.frozen(kw_only=True)
 class TrainConfig:
-    """The arguments of a training. It does not change; `attrs.evolve(config, max_epoch=5)` makes another one.
+    """The arguments of a training. Instances are immutable; `attrs.evolve(config, max_epoch=5)` makes a
+    changed copy.
 
     Args:
-        model: the model; None for a trainer that has its graph from elsewhere.
-        dataflow: where datapoints come from, a DataFlow or another iterable; `input_for` brings them into the
-            graph. By the first ones of the training it measures the flow, and moves it into a worker process
-            where its work would hold up the steps; `data=QueueInput(flow)` keeps it in this one.
+        model: the model; None for a trainer with another source of its graph.
+        dataflow: the source of datapoints, a DataFlow or another iterable; `input_for` brings them into the
+            graph. It measures the flow on the first datapoints of the training, and moves the flow into a
+            worker process if its work would delay the steps; `data=QueueInput(flow)` keeps it in this
+            process.
         data: an `InputSource` instead of `dataflow`.
         optimizer: a `tf.train.Optimizer`, or a function without arguments that makes one inside the graph;
             replaces `model.optimizer()`.
-        callbacks: the user's callbacks, in their order.
+        callbacks: the user's callbacks, in order.
         extra_callbacks: callbacks that run after them; None: `default_callbacks()`.
         monitors: monitors that record statistics; None: `default_monitors()`, without those that write files
-            when there is no log directory.
-        steps_per_epoch: None: one pass of the data, if its length is known. Not divided by the number of
-            towers.
-        steps_per_run: steps in one session call, looped in the graph: for small models, whose steps take
-            less time than their calls. Callbacks see the last of them, so each period must be a multiple of
-            it, and the data must live in the graph or in a queue. 1: each step is a call of its own. None:
-            steps that no callback looks at are run several in one call where that is faster (on CPUs).
+            if there is no log directory.
+        steps_per_epoch: the number of steps in an epoch; not divided by the number of towers. None: one pass
+            of the data, if its length is known.
+        steps_per_run: the number of steps in one session call, looped in the graph. Use it for small models
+            with steps shorter than the overhead of a call. Callbacks see only the last step of a call, so
+            each period must be a multiple of it, and the data must live in the graph or in a queue. 1: each
+            step is a separate call. None: steps without a callback are combined into one call if that is
+            faster (on CPUs).
         max_epoch: the last epoch to run.
         starting_epoch: the first epoch to run.
-        session_init: where values of variables come from before training begins, such as `SmartInit(path)`.
-        session_config: options of the session, used as they are; None: `default_session_config()`.
-        log_dir: directory of the run's files; None for no files. Default: `train_log/<script>`. What an
-            earlier run left there is moved aside (to `<log_dir>.1`, …) unless this run resumes it.
-        if_log_dir_taken: what to do if a run that goes on uses `log_dir`: "refuse", with an error that names
-            its process; or "new", for a directory beside it (`<log_dir>-2`, …) that becomes
+        session_init: the source of initial values of variables, such as `SmartInit(path)`.
+        session_config: options of the session, used unchanged; None: `default_session_config()`.
+        log_dir: the directory of the run's files; None for no files. Default: `train_log/<script>`. Files of
+            an earlier run are moved to `<log_dir>.1`, … unless this run resumes it.
+        if_log_dir_taken: the action if another running training uses `log_dir`: "refuse" raises an error that
+            names its process; "new" uses a new directory next to it (`<log_dir>-2`, …), which becomes
             `trainer.log_dir`.
-        resume: "auto" goes on from the latest checkpoint in `log_dir`, if there is one; a path, from that.
-        resume_allow: differences that `resume` logs instead of refusing them: variables that are "missing" in
-            the checkpoint, "unused" here or "unequal" in shape or type keep or lose their values; states of
-            "callbacks" that this run lacks are left out; an "input" of another kind, length or type starts
-            anew. A "batch" of another size, or a "world" of another number of processes, goes on behind the
-            datapoints that have been given.
-        seed: seeds the graph's random ops and the data, whatever seed that has. None: one is drawn, logged
-            and checkpointed; a run with that one is the same again.
-        evaluation_batches: how many batches an evaluation takes at most; None: its whole input.
-        rehearsal: whether this run is to be forgotten: its files go to a directory that is removed when it
-            ends, and each epoch ends with the work of every callback, whatever its period. See
-            `fast_dev_run`.
-        stall_seconds: warn when no step finishes for so long, with the stack of every thread; inf: never.
-        trace: file for a trace of the training, which shows where its time goes, in the format of Perfetto:
-            steps, session calls, callbacks, waits for data, checkpoints being written, and the workers of
-            the flow. Written when the training ends, however it does; with the rank in its name where there
-            are several processes. None: none.
-        xla: compile the training towers, gradients included, by XLA; for GPUs, see
+        resume: "auto" continues from the latest checkpoint in `log_dir`, if there is one; a path continues
+            from that checkpoint.
+        resume_allow: the kinds of differences that `resume` logs instead of refusing. Variables that are
+            "missing" in the checkpoint or "unequal" in shape or dtype keep their initial values; values that
+            are "unused" in this graph are dropped; states of "callbacks" that this run lacks are dropped; an
+            "input" of another kind, length or dtype restarts from the beginning. With a "batch" of another
+            size, or a "world" of another number of processes, the data continues after the datapoints already
+            used.
+        seed: seeds the graph's random ops and the data, and replaces the data's own seed. None: a random
+            seed, which is logged and checkpointed; a run with that seed is the same run again.
+        evaluation_batches: the maximum number of batches of an evaluation; None: its whole input.
+        rehearsal: whether this is a dry run: its files go to a directory that is removed at the end, and each
+            epoch ends with the work of every callback, regardless of its period. See `fast_dev_run`.
+        stall_seconds: the time without a finished step, in seconds, after which a warning shows the stack of
+            every thread; inf: never.
+        trace: the file for a time trace of the training, in the format of Perfetto: steps, session calls,
+            callbacks, waits for data, writing of checkpoints, and the workers of the flow. It is written when
+            the training ends, also after an error; its name includes the rank if there are several processes.
+            None: no trace.
+        xla: compile the training towers, gradients included, with XLA; for GPUs, see
             `optimize.compile_training_towers`.
 
     Raises:
-        ConfigError: the arguments contradict each other, or one is of another kind than described.
+        ConfigError: the arguments contradict each other, or an argument has a wrong type or value.
     """
 
     model: ModelDesc | None = attrs.field(
@@ -168,13 +173,13 @@ class TrainConfig:
     trace: Path | None = attrs.field(
         default=None,
         converter=_as_path,
-        validator=optional(instance_of(Path, "the path of a file, or None for none")),
+        validator=optional(instance_of(Path, "the path of a file, or None for no trace")),
     )
     xla: bool = attrs.field(default=False, validator=instance_of(bool, "True or False"))
 
     def __attrs_post_init__(self) -> None:
         if self.dataflow is not None and self.data is not None:
-            raise ConfigError("TrainConfig received both dataflow= and data=; give one of them.")
+            raise ConfigError("TrainConfig received both dataflow= and data=; give only one of them.")
         if isinstance(self.dataflow, InputSource):
             raise ConfigError("TrainConfig(dataflow=...) received an InputSource; give it as data= instead.")
         has_data = self.dataflow is not None or self.data is not None
@@ -184,13 +189,13 @@ class TrainConfig:
                 "Give a DataFlow as dataflow=, or an InputSource as data=."
             )
         if self.resume == "auto" and self.log_dir is None:
-            raise ConfigError('TrainConfig(resume="auto") needs log_dir=, where the checkpoints are.')
+            raise ConfigError('TrainConfig(resume="auto") needs log_dir=, the directory of the checkpoints.')
 
     def make_optimizer(self) -> tf.train.Optimizer:
-        """Returns the optimizer: the given one, or one made in the current graph.
+        """Returns the optimizer: the given one, or a new one made in the current graph.
 
         Raises:
-            ConfigError: the result is no TensorFlow optimizer.
+            ConfigError: the result is not a TensorFlow optimizer.
         """
         given = self.optimizer
         if given is None and self.model is not None:

@@ -1,4 +1,4 @@
-"""One model in several processes, on one host or many."""
+"""Train one model in several processes, on one host or many."""
 
 from ..session import ProcessStrategy
 from ._distributed_errors import (

@@ -1,4 +1,4 @@
-"""Finds in what processes that are about to train together differ. Pure."""
+"""Finds differences between processes before they train together. Pure."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from ._distributed_errors import RanksDifferError
 __all__ = ["find_difference"]
 
 _SHARDS = (
-    "Each step takes one from every process, so shards must be of one length: cut the whole to a multiple, "
-    "as ShardData(FixedSizeData(flow, n * size), rank, size) does."
+    "Each step takes one from every process, so all shards must have the same length: cut the whole flow "
+    "to a multiple, as ShardData(FixedSizeData(flow, n * size), rank, size) does."
 )
 _REMEDIES = {
     "the datapoints in a pass of its data": _SHARDS,
     "the steps of an epoch": _SHARDS,
     "the variables": "All must build the same model, in the same order.",
     "the sums that layers take over all processes": "All must build the same model, in the same order.",
-    "the last epoch": "All must be given the same max_epoch.",
+    "the last epoch": "All processes need the same max_epoch.",
 }
 
 
 def find_difference(facts: Sequence[Mapping[str, Any]], names: Sequence[str]) -> RanksDifferError | None:
-    """Returns an error that names the first fact in which a process differs from the chief.
+    """Returns an error for the first fact in which a process differs from the chief.
 
     Args:
-        facts: what each rank is about to do: JSON values by what they are.
-        names: how messages call each rank.
+        facts: the facts of each rank, as JSON values keyed by their descriptions.
+        names: the names of the ranks in messages.
 
     Returns:
-        None if all are about to do the same.
+        None if all processes agree.
     """
     first, *others = facts
     for rank, other in enumerate(others, start=1):

@@ -2,13 +2,13 @@
 
 ```
 ValueError
-├── ClusterError        the description of the cluster is missing or makes no sense
+├── ClusterError        the description of the cluster is missing or inconsistent
 └── RanksDifferError    the processes do not train the same model, or not for the same number of steps
 ConnectionError
-├── RendezvousError     the processes did not find one another
-└── PeerLostError       one of them died, fell silent or failed; the message names it
+├── RendezvousError     the processes did not find each other
+└── PeerLostError       a process died, stopped responding or failed; the message names it
 RuntimeError
-└── LaunchError         launched processes failed for good
+└── LaunchError         launched processes failed, and no restart is left
 ImportError
 └── MissingExtraError   an optional package is not installed; the message names the extra
 ```
@@ -37,18 +37,18 @@ class ClusterError(ValueError):
 
 
 class RanksDifferError(ValueError):
-    """The processes do not train the same model and data; the message names rank and difference."""
+    """The processes do not train the same model and data; the message names the rank and the difference."""
 
 
 class RendezvousError(ConnectionError):
-    """Not all processes came together in time; the message names those that did not."""
+    """Some processes did not connect in time; the message names them."""
 
 
 class PeerLostError(ConnectionError):
-    """Another process of the training died, fell silent or failed.
+    """Another process of the training died, stopped responding or failed.
 
     Attributes:
-        rank: its rank; None where that is not known.
+        rank: the rank of that process; None if it is not known.
     """
 
     def __init__(self, message: str, rank: int | None = None) -> None:
@@ -65,7 +65,7 @@ class MissingExtraError(ImportError):
 
     @classmethod
     def of(cls, extra: str, error: ImportError) -> MissingExtraError:
-        """The error for one extra of this wheel, with the command that installs it."""
+        """Makes the error for one extra of this wheel, with the command that installs it."""
         return cls(
             f"{error.name or extra} cannot be imported ({error}). It comes with an extra: "
             f'pip install "towerpack-trainers[{extra}]".',
@@ -74,13 +74,13 @@ class MissingExtraError(ImportError):
 
 
 def describe_error(error: BaseException) -> str:
-    """Returns an exception's type and text in one line of at most about 300 characters."""
+    """Returns the type and text of an exception in one line of at most about 300 characters."""
     text = " ".join(str(error).split())
     return f"{type(error).__name__}: {text[:300]}" if text else type(error).__name__
 
 
 def enumerate_names(names: Iterable[str]) -> str:
-    """Returns some names in one line, and how many more there are.
+    """Joins the first names in one line, followed by the number of the others.
 
     Example:
         >>> enumerate_names(["rank 1", "rank 2"])

@@ -1,4 +1,4 @@
-"""Trainers whose replicas live in processes of their own, on one host or many."""
+"""Trainers with one replica in each of several processes, on one host or many."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ __all__ = ["DistributedTrainer", "MPITrainer"]
 
 @final
 class DistributedTrainer(SingleCostTrainer):
-    """Trains on several hosts, or in several processes of one, by TensorFlow's own collectives.
+    """Trains on several hosts, or in several processes of one, with TensorFlow's own collectives.
 
     Args:
-        config: the training; the same in all processes but for the data, of which each needs a shard. None:
-            `setup_graph` tells what to train.
-        cluster: who takes part; None: what `resolve_cluster()` finds. Or a `CollectiveCommunicator`, to
-            choose its time-outs.
-        reshard: how a position in the data is translated when a training goes on with another number of
-            processes, such as `towerpack_dataflow.reshard`.
+        config: the training; the same in all processes except for the data, of which each process needs a
+            shard. None: call `setup_graph`.
+        cluster: the processes; None: the result of `resolve_cluster()`. Or a `CollectiveCommunicator`, to set
+            its time-outs.
+        reshard: translates a position in the data when a training continues with another number of processes,
+            such as `towerpack_dataflow.reshard`.
 
     Raises:
         RanksDifferError: (in `train`) the processes do not train the same model.
-        PeerLostError: (in `train`) another process died, fell silent or failed.
+        PeerLostError: (in `train`) another process died, stopped responding or failed.
 
     Example:
         ```python
@@ -56,7 +56,7 @@ class MPITrainer(SingleCostTrainer):
 
     Args:
         config: as for `DistributedTrainer`.
-        comm: an `mpi4py.MPI.Comm`; None: all processes. Or an `MPICommunicator`, to choose its time-outs.
+        comm: an `mpi4py.MPI.Comm`; None: all processes. Or an `MPICommunicator`, to set its time-outs.
         reshard: as for `DistributedTrainer`.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Where each process goes on in its data, by what the chief has saved; also if their number has changed."""
+"""The data position of each process that resumes the chief's checkpoint, for any number of processes."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ Reshard = Callable[[dict[str, Any], int, int, int], dict[str, Any]]
 def for_processes(
     state: Mapping[str, Any], rank: int, size: int, steps_per_epoch: int, reshard: Reshard | None
 ) -> dict[str, Any]:
-    """A checkpoint's state as one process goes on from it.
+    """Translates a checkpoint's state into the state from which one process continues.
 
     Args:
-        state: what the chief saved; "processes" in it says how many there were.
-        rank: this process.
-        size: how many there are now.
-        steps_per_epoch: steps of an epoch now.
-        reshard: translates a position among the shards of then into one among those of now. None: positions
-            stay as they are, which is exact where the total batch is the same as then.
+        state: the state saved by the chief; its entry "processes" is the number of processes at that time.
+        rank: the rank of this process.
+        size: the current number of processes.
+        steps_per_epoch: the current number of steps in an epoch.
+        reshard: translates a position among the old shards into one among the current shards. None: positions
+            are unchanged, which is exact if the total batch size is unchanged.
     """
     was = int(state.get("processes", 1))
-    if was != size or rank:  # it describes the data of the chief, among so many
+    if was != size or rank:  # the entry describes the data of the chief, with the old number of processes
         state = {key: value for key, value in state.items() if key != "data"}
     if was == size or reshard is None:
         return dict(state)
@@ -42,12 +42,12 @@ def for_processes(
 
 
 def own_position(theirs: Mapping[str, Any], mine: Mapping[str, Any]) -> dict[str, Any]:
-    """The chief's position in the data as that of another process.
+    """Converts the chief's position in the data into that of another process.
 
-    All stand at the same index of their shards. Seeds stay the process's own, since a user may want them to
-    differ, and so does what a state says of its flow, since processes may read data of their own. Marks, by
-    which a stream finds its place sooner, are left out: they hold in one shard only. Those of batches stay:
-    they say where all processes have gone on with batches of another size.
+    All processes are at the same index of their shards. Seeds and the descriptions of flows remain the
+    process's own, since a user may choose different seeds and data. Resume marks of a stream are dropped,
+    since they are valid in one shard only. Marks of batches are kept: they give the positions from which all
+    processes continued with batches of another size.
     """
     flow, own = _flow_position({"input": theirs}), _flow_position({"input": mine})
     if flow is None or own is None:

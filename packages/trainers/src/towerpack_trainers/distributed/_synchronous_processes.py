@@ -1,4 +1,4 @@
-"""Processes that train one model in step: equal variables, averaged gradients, the same update everywhere."""
+"""Processes that train one model synchronously: equal variables, averaged gradients, identical updates."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ __all__ = ["SynchronousProcesses"]
 _log = logging.getLogger("towerpack_trainers")
 
 _NOT_DIVIDED = (
-    "The data are not divided: each of the %d processes reads all that its flow has, with a seed of its own. "
-    "ShardData(flow, rank, size) gives each process a share, so that a pass of all together has each "
-    "datapoint once. A flow that divides its data itself says so by the attribute sharded = True."
+    "The data are not divided: each of the %d processes reads its whole flow, with a different seed. "
+    "Use ShardData(flow, rank, size) to give each process a shard, so that one pass over all processes "
+    "has each datapoint once. A flow that divides its data itself sets the attribute sharded = True."
 )
 
 _NO_COMMON_STEP = (
-    "Rank %d would go on in epoch %d at step %d, and rank 0 in epoch %d at step %d, because the rest of the "
-    "epoch's data cannot be divided among the processes in batches of this size: one of them would have a "
-    "batch more. Take another size or number of processes, or resume a checkpoint of an epoch's end."
+    "Rank %d would continue in epoch %d at step %d, and rank 0 in epoch %d at step %d, because the rest of "
+    "the epoch's data cannot be divided evenly among the processes in batches of this size. "
+    "Use another batch size or number of processes, or resume a checkpoint of an epoch's end."
 )
 
-# What TensorFlow raises where an exchange breaks off.
+# The errors that TensorFlow raises when an exchange is interrupted.
 _OF_EXCHANGES = (
     tf.errors.AbortedError,
     tf.errors.CancelledError,
@@ -53,25 +53,25 @@ _OF_EXCHANGES = (
 
 @final
 class SynchronousProcesses(ProcessStrategy):
-    """Trains one replica per process, in step: averaged gradients, the same update everywhere.
+    """Trains one replica per process, synchronously: averaged gradients, the same update everywhere.
 
-    Each process has variables, data and an optimizer of its own. All start with the chief's values and apply
-    the same averaged gradients, so they stay equal. The chief (rank 0) alone writes files, restores
-    checkpoints and runs callbacks that are `chief_only`; what it restored, the others get from it.
+    Each process has its own variables, data and optimizer. All start with the chief's values and apply the
+    same averaged gradients, so they stay equal. Only the chief (rank 0) writes files, restores checkpoints
+    and runs callbacks that are `chief_only`; it sends restored values to the others.
 
-    Give it to any trainer that passes its gradients through `gradient_exchange`: `SimpleTrainer`, or one of
-    your own, as `SingleDeviceBuilder(exchange=self.processes.gradient_exchange)` does. A step that makes
-    several exchanges begins with the one that was built first. Builders with this exchange also connect
-    layers that need the batches of all processes, such as `BatchNorm(sync_statistics=True)`.
+    Pass it to any trainer that sends its gradients through `gradient_exchange`: `SimpleTrainer`, or a trainer
+    with `SingleDeviceBuilder(exchange=self.processes.gradient_exchange)`. A step with several exchanges
+    begins with the one that was built first. Builders with this exchange also connect layers that need the
+    batches of all processes, such as `BatchNorm(sync_statistics=True)`.
 
     Args:
-        communicator: the processes. It is left when the training ends.
-        reshard: how a position in the data is translated when a training goes on with another number of
-            processes, such as `towerpack_dataflow.reshard`.
+        communicator: the connection to the processes. It is closed when the training ends.
+        reshard: translates a position in the data when a training continues with another number of processes,
+            such as `towerpack_dataflow.reshard`.
 
     Raises:
         RanksDifferError: (in `train`) the processes do not train the same model.
-        PeerLostError: (in `train`) another process died, fell silent or failed.
+        PeerLostError: (in `train`) another process died, stopped responding or failed.
 
     Example:
         ```python
@@ -104,24 +104,24 @@ class SynchronousProcesses(ProcessStrategy):
         return int.from_bytes(digest[:4], "little") >> 1
 
     def add_ops(self, graph: tf.Graph) -> None:
-        """Adds the op by which all variables begin with the chief's values.
+        """Adds the op that sets all variables to the chief's values.
 
         Raises:
-            ConfigError: the trainer has built no update of averaged gradients.
-            TypeError: a variable's type cannot be sent.
+            ConfigError: the trainer has built no update with averaged gradients.
+            TypeError: the dtype of a variable cannot be sent.
         """
         size = self._group.size
         if not self._exchange.stops:
             raise ConfigError(
-                f"{size} processes shall train in step, but this trainer has not averaged any gradient over "
-                "them. Pass its gradients through processes.gradient_exchange, or build them by a builder "
-                "that was made with exchange=processes.gradient_exchange."
+                f"This trainer has not averaged any gradient over its {size} processes. Pass its gradients "
+                "through processes.gradient_exchange, or use a builder that was made with "
+                "exchange=processes.gradient_exchange."
             )
         with graph.as_default():
-            # Now, since what callbacks add is their own: some of them are in the chief alone.
+            # Before callbacks add their own variables: some callbacks exist in the chief alone.
             self._common_variables = list(tf.global_variables())
             self._broadcast = broadcast_variables(self._common_variables, self.communicator)
-        _log.info("%d processes, each with a batch of its own: one step trains on %d datapoints.", size, size)
+        _log.info("%d processes, one batch for each: one step trains on %d datapoints.", size, size)
 
     # ---- the start
 
@@ -136,8 +136,8 @@ class SynchronousProcesses(ProcessStrategy):
         }
         difference = find_difference(self._group.gather(facts), self._group.names)
         if difference is not None:
-            # Else a process that knows the difference leaves while others still wait for it, and these only
-            # see it go.
+            # Otherwise, a process that detects the difference would leave while others still wait for it, and
+            # these would report a lost peer instead.
             with contextlib.suppress(PeerLostError):
                 self._group.barrier()
             raise difference
@@ -154,7 +154,7 @@ class SynchronousProcesses(ProcessStrategy):
             sess.run(self._broadcast)
         everywhere = Callbacks([cb for cb in run.callbacks if not cb.chief_only])
         mine = {"callbacks": everywhere.state_dict(), "begins": _first_step(run.loop)}
-        # Messages are JSON, which lacks types that a state may have.
+        # Messages are JSON, which lacks some types of a state.
         shared = self._group.share(start.state and json.loads(state_to_json({**start.state, **mine})))
         if shared is not None and not self.is_chief:
             shared = state_from_json(json.dumps(shared))
@@ -203,7 +203,7 @@ class SynchronousProcesses(ProcessStrategy):
             return None
         try:
             self._group.check()
-            if coord.should_stop():  # it is the input that failed
+            if coord.should_stop():  # the input failed
                 return None
             self._group.wait_for_lost_peer()
         except PeerLostError as lost:
@@ -234,5 +234,5 @@ class SynchronousProcesses(ProcessStrategy):
 
 
 def _first_step(loop: LoopState) -> list[int]:
-    """Returns where a loop begins: its epoch, from 1, and the step in it, from 0."""
+    """Returns the position where a loop begins: its epoch, from 1, and the step in it, from 0."""
     return [loop.starting_epoch, loop.starting_step]

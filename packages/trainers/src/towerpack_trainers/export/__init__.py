@@ -1,4 +1,4 @@
-"""Exports of a trained model to the files of other programs."""
+"""Exports of a trained model to the file formats of other programs."""
 
 from ._model_exporter import ModelExporter
 

@@ -1,4 +1,4 @@
-"""Converts a graph for other programs than TensorFlow: LiteRT, and what runs ONNX."""
+"""Converts a graph for other runtimes than TensorFlow: LiteRT and ONNX."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ __all__ = ["convert_to_lite", "convert_to_onnx"]
 
 
 def convert_to_lite(sess: tf.Session, signature: Signature, signature_name: str) -> bytes:
-    """Returns the graph and the values of a session as a model of LiteRT.
+    """Converts the graph and the values of a session to a LiteRT model.
 
     Raises:
-        ExportError: LiteRT has no counterpart of an op; the message names it.
+        ExportError: LiteRT does not support an op; the message names it.
     """
     with tempfile.TemporaryDirectory() as scratch, without_advice():
-        # Out of a SavedModel alone, the converter makes a signature with names.
+        # The converter makes a signature with names only from a SavedModel.
         directory = Path(scratch) / "saved_model"
         write_saved_model(sess, signature, directory, ["serve"], signature_name)
         converter = tf.compat.v2.lite.TFLiteConverter.from_saved_model(
@@ -31,30 +31,30 @@ def convert_to_lite(sess: tf.Session, signature: Signature, signature_name: str)
         )
         try:
             converted: bytes = converter.convert()
-        except Exception as error:  # the converter has an error of its own, which is private
+        except Exception as error:  # the converter's error class is private
             raise ExportError(
-                f"LiteRT cannot express this model: {_first_reason(error)} Export a SavedModel, and convert "
-                "that with options of your own: tf.lite.TFLiteConverter.from_saved_model."
+                f"LiteRT cannot express this model: {_first_reason(error)} Export a SavedModel and convert "
+                "it with custom options: tf.lite.TFLiteConverter.from_saved_model."
             ) from error
     return converted
 
 
 def convert_to_onnx(frozen: Any, signature: Signature, opset: int | None) -> bytes:
-    """Returns a frozen graph as an ONNX model.
+    """Converts a frozen graph to an ONNX model.
 
     Args:
         frozen: a `GraphDef` without variables.
-        signature: what it takes and gives.
-        opset: the version of the set of operators; None: the default of tf2onnx.
+        signature: its inputs and outputs.
+        opset: the version of the operator set; None: the default of tf2onnx.
 
     Raises:
-        ExportError: ONNX has no counterpart of an op; the message names it.
+        ExportError: ONNX does not support an op; the message names it.
         ImportError: tf2onnx is not installed.
     """
     try:
         import tf2onnx
     except ImportError as error:
-        raise ImportError("An export to ONNX needs: pip install 'towerpack-trainers[onnx]'") from error
+        raise ImportError("Export to ONNX needs an extra: pip install 'towerpack-trainers[onnx]'") from error
     import onnx
 
     names = {t.name: name for name, t in (*signature.inputs.items(), *signature.outputs.items())}
@@ -66,9 +66,9 @@ def convert_to_onnx(frozen: Any, signature: Signature, opset: int | None) -> byt
             tensors_to_rename=names,
             opset=opset,
         )
-        # Only this refuses an op without counterpart, which tf2onnx logs and leaves in.
+        # Only this check refuses an unsupported op; tf2onnx logs it and leaves it in the graph.
         onnx.checker.check_model(model)
-    except Exception as error:  # tf2onnx has no error of its own
+    except Exception as error:  # tf2onnx has no error class
         raise ExportError(f"ONNX cannot express this model: {_first_reason(error)}") from error
     converted: bytes = model.SerializeToString()
     return converted

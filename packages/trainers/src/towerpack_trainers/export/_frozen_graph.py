@@ -1,4 +1,4 @@
-"""Freezes a graph: its variables become constants."""
+"""Freezes a graph: replaces its variables by constants."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ __all__ = ["freeze", "without_advice"]
 
 
 def freeze(sess: tf.Session, signature: Signature) -> Any:
-    """Returns the way from inputs to outputs as a `GraphDef`, with the values of a session as constants.
+    """Returns the graph from inputs to outputs as a `GraphDef`, with the values of a session as constants.
 
     Args:
-        sess: has the values.
+        sess: the session with the values.
         signature: the inputs and the outputs.
     """
     graph_def = sess.graph.as_graph_def()
     _cut_before(signature.inputs.values(), graph_def)
     names = [tensor.op.name for tensor in signature.outputs.values()]
     with without_advice():
-        # TensorFlow has no other public function that freezes a graph with loops and conditions.
+        # TensorFlow has no other public function that freezes a graph with loops and conditionals.
         return tf.graph_util.convert_variables_to_constants(sess, graph_def, names)
 
 
 def _cut_before(inputs: Iterable[tf.Tensor], graph_def: Any) -> None:
-    """Makes inputs placeholders, also those with a default and those that the model computes."""
+    """Replaces inputs by placeholders, also inputs with a default and inputs that the model computes."""
     cut = {tensor.op.name: tensor for tensor in inputs if len(tensor.op.outputs) == 1}
     for node in graph_def.node:
         if node.name in cut:
@@ -44,7 +44,7 @@ def _cut_before(inputs: Iterable[tf.Tensor], graph_def: Any) -> None:
 
 @contextlib.contextmanager
 def without_advice() -> Iterator[None]:
-    """Drops TensorFlow's advice to leave graphs and sessions, which a user of the exporter cannot follow."""
+    """Suppresses TensorFlow's advice against graphs and sessions, which does not apply here."""
     log = tf.get_logger()
     log.addFilter(_is_no_advice)
     try:

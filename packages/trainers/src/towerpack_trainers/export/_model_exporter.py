@@ -29,24 +29,24 @@ _NAME = "serving_default"
 
 @final
 class ModelExporter:
-    """Writes a model with its weights to files that run without it.
+    """Writes a model with its weights to files that run without the code of the model.
 
-    Each method builds the evaluation replica, restores the values, and writes the way from the inputs to the
-    outputs. A file or directory appears whole or not at all, and directories above it are made.
+    Each method builds the evaluation replica, restores the values, and writes the graph from the inputs to
+    the outputs. A file or directory appears complete or not at all; missing parent directories are made.
 
     Args:
         config: the model, the values, and the names of inputs and outputs, as for an `OfflinePredictor`.
-            `input_names=None` means those inputs that the outputs depend on.
-        ema: export the averages that the callback `EMA` keeps in place of the weights, as
-            `PredictConfig(ema=True)` does.
-        overwrite: replace what is at the path; a directory only if it is a SavedModel.
+            `input_names=None` selects the inputs that the outputs depend on.
+        ema: export the moving averages of the callback `EMA` instead of the weights; see
+            `PredictConfig(ema=True)`.
+        overwrite: replace an existing file, or an existing directory if it is a SavedModel.
 
     Raises:
-        ExportError: (each method, as those below) an output needs an input that is not named, or depends on
-            none that is; or the format cannot express the model.
-        FileExistsError: there is something at the path.
-        TensorNotFoundError: the model has no tensor of a wanted name.
-        RestoreError, CheckpointError: the values do not fit, or cannot be read.
+        ExportError: (each method, as all errors below) an output needs an input that is not named, a named
+            input is not needed, or the format cannot express the model.
+        FileExistsError: the path exists.
+        TensorNotFoundError: the model has no tensor of a requested name.
+        RestoreError, CheckpointError: the values do not match, or cannot be read.
         OSError: the file cannot be written.
 
     Example:
@@ -74,13 +74,14 @@ class ModelExporter:
     def export_serving(
         self, path: str | Path, tags: Sequence[str] = ("serve",), signature_name: str = _NAME
     ) -> None:
-        """Writes a SavedModel, for `tf.saved_model.load`, TensorFlow Serving, and converters.
+        """Writes a SavedModel for `tf.saved_model.load`, TensorFlow Serving, and converters.
 
         Args:
-            path: the directory to make. TensorFlow Serving expects one below the model's, named by a number.
-            tags: by which the graph is found in the SavedModel.
-            signature_name: by which the function is found in the graph. Its arguments and results have the
-                names of inputs and outputs.
+            path: the directory to make. TensorFlow Serving expects a directory named by a number, inside the
+                model's directory.
+            tags: the tags of the graph in the SavedModel.
+            signature_name: the name of the function in the graph. Its arguments and results have the names of
+                inputs and outputs.
         """
         if isinstance(tags, str):
             raise TypeError(f"Expected a list of tags, received one string: {tags!r}. Write [{tags!r}].")
@@ -88,9 +89,9 @@ class ModelExporter:
             write_saved_model(*built, aside, tags, signature_name)
 
     def export_compact(self, path: str | Path) -> None:
-        """Writes a frozen graph: a `GraphDef` in which the variables are constants, without anything else.
+        """Writes a frozen graph: a `GraphDef` with constants instead of variables, and nothing else.
 
-        Tensors have their names in the model; `tf.graph_util.import_graph_def` reads it.
+        Tensors keep their names; read it with `tf.graph_util.import_graph_def`.
 
         Args:
             path: the file to make, such as `model.pb`.
@@ -99,9 +100,9 @@ class ModelExporter:
             aside.write_bytes(freeze(*built).SerializeToString())
 
     def export_lite(self, path: str | Path) -> None:
-        """Writes a model for LiteRT, which was TensorFlow Lite, with TensorFlow's own converter.
+        """Writes a LiteRT (formerly TensorFlow Lite) model with TensorFlow's own converter.
 
-        The batch may be of any size above 0. The signature is `serving_default`, with the names of inputs and
+        The batch size is free (at least 1). The signature is `serving_default`, with the names of inputs and
         outputs.
 
         Args:
@@ -111,13 +112,13 @@ class ModelExporter:
             aside.write_bytes(convert_to_lite(*built, _NAME))
 
     def export_onnx(self, path: str | Path, opset: int | None = None) -> None:
-        """Writes an ONNX model, with tf2onnx, from the frozen graph.
+        """Writes an ONNX model, converted from the frozen graph by tf2onnx.
 
-        The batch may be of any size above 0. Inputs and outputs have their names.
+        The batch size is free (at least 1). Inputs and outputs keep their names.
 
         Args:
             path: the file to make, such as `model.onnx`.
-            opset: the version of the set of operators; None: the default of tf2onnx.
+            opset: the version of the operator set; None: the default of tf2onnx.
 
         Raises:
             ImportError: tf2onnx is not installed; it comes with the extra `onnx`.
@@ -128,7 +129,7 @@ class ModelExporter:
     def export_variables(self, path: str | Path) -> None:
         """Writes the values of the model's variables to a NumPy archive, by name.
 
-        `SmartInit` reads it, and `np.load`.
+        Read it with `SmartInit` or `np.load`.
 
         Args:
             path: the file to make, such as `weights.npz`.

@@ -1,4 +1,4 @@
-"""Files and directories that appear whole or not at all, and never in place of something by accident."""
+"""Files and directories that appear complete or not at all, and never replace anything by accident."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _PARTS = {"saved_model.pb", "variables", "assets", "assets.extra", "fingerprint.
 
 @contextlib.contextmanager
 def new_file(path: Path, overwrite: bool) -> Iterator[Path]:
-    """Gives the path of a file to write, which gets its name at the end of the block.
+    """Yields the path of a file to write, which is renamed at the end of the block.
 
     Args:
-        path: the name.
-        overwrite: whether a file of this name may be replaced.
+        path: the final path.
+        overwrite: whether an existing file may be replaced.
 
     Raises:
-        FileExistsError: there is something at `path`, or a directory.
+        FileExistsError: `path` exists, or is a directory.
         OSError: the file cannot be written.
     """
     refuse_existing(path, overwrite)
@@ -36,23 +36,23 @@ def new_file(path: Path, overwrite: bool) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def new_directory(path: Path, overwrite: bool) -> Iterator[Path]:
-    """Gives the path of a directory to fill, which gets its name at the end of the block.
+    """Yields the path of a directory to fill, which is renamed at the end of the block.
 
     Args:
-        path: the name.
-        overwrite: whether a SavedModel of this name may be replaced.
+        path: the final path.
+        overwrite: whether an existing SavedModel may be replaced.
 
     Raises:
-        FileExistsError: there is something at `path`, or something else than a SavedModel and its parts; or
-            another process is writing it.
+        FileExistsError: `path` exists, contains other files than those of a SavedModel, or is being written
+            by another process.
         OSError: the directory cannot be written.
     """
     if path.exists() and not (overwrite and (path / "saved_model.pb").is_file()):
         raise FileExistsError(_existing(path, "a SavedModel" if overwrite else ""))
     if path.is_dir() and (others := sorted(set(os.listdir(path)) - _PARTS)):
         raise FileExistsError(
-            f"{path} has {others[0]!r}, which is no part of a SavedModel and would be lost. Move it, or give "
-            "another path."
+            f"{path} has {others[0]!r}, which is not part of a SavedModel and would be lost. Move it, or "
+            "choose another path."
         )
     path.parent.mkdir(parents=True, exist_ok=True)
     aside = path.with_name(f".{path.name}.writing")
@@ -69,7 +69,7 @@ def new_directory(path: Path, overwrite: bool) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def _alone_in(aside: Path, path: Path) -> Iterator[None]:
-    """Makes an empty directory, locked for the block; the files of a killed process in it are removed."""
+    """Makes an empty directory, locked for the block; removes the files of a killed process in it."""
     aside.mkdir(exist_ok=True)
     descriptor = os.open(aside, os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -77,7 +77,7 @@ def _alone_in(aside: Path, path: Path) -> Iterator[None]:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise FileExistsError(
-                f"{path} is being written by another process. Wait for it, or give another path."
+                f"{path} is being written by another process. Wait for it, or choose another path."
             ) from error
         for left in aside.iterdir():
             shutil.rmtree(left) if left.is_dir() and not left.is_symlink() else left.unlink()
@@ -90,7 +90,7 @@ def refuse_existing(path: Path, overwrite: bool) -> None:
     """Checks that a file may be made.
 
     Raises:
-        FileExistsError: there is something at `path`, or a directory.
+        FileExistsError: `path` exists, or is a directory.
     """
     if path.is_dir() or (path.exists() and not overwrite):
         raise FileExistsError(_existing(path, "a file" if overwrite else ""))
@@ -98,5 +98,5 @@ def refuse_existing(path: Path, overwrite: bool) -> None:
 
 def _existing(path: Path, replaceable: str) -> str:
     if replaceable:
-        return f"{path} exists and is not {replaceable}, so it is not replaced. Give another path."
-    return f"{path} exists. Give another path, or allow to replace it (overwrite=True; --overwrite)."
+        return f"{path} exists and is not {replaceable}, so it is not replaced. Choose another path."
+    return f"{path} exists. Choose another path, or allow overwriting (overwrite=True; --overwrite)."

@@ -1,4 +1,4 @@
-"""Writes a SavedModel out of a session."""
+"""Writes a SavedModel from a session."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ def write_saved_model(
     """Writes the graph and the values of a session, with one signature.
 
     Args:
-        sess: has the values; its graph may be final.
-        signature: what the function takes and gives.
-        directory: an empty one.
-        tags: by which the graph is found.
-        signature_name: by which the function is found.
+        sess: the session with the values; its graph may be final.
+        signature: the inputs and outputs of the function.
+        directory: an empty directory.
+        tags: the tags of the graph.
+        signature_name: the name of the function.
 
     Raises:
         OSError: a file cannot be written.
@@ -52,8 +52,8 @@ def write_saved_model(
 
 
 def _meta_graph(graph: tf.Graph) -> Any:
-    """Describes a graph, for a copy of it: what writes a SavedModel adds ops, and the graph is final."""
-    # Without this option TensorFlow makes a collection in the graph.
+    """Describes a graph, for a copy of it: the SavedModel writer adds ops, and the graph is final."""
+    # Without this option TensorFlow adds a collection to the graph.
     return tf.train.export_meta_graph(graph=graph, clear_devices=True, unbound_inputs_col_name=None)
 
 
@@ -73,6 +73,6 @@ def _infos(graph: tf.Graph, tensors: Mapping[str, tf.Tensor]) -> dict[str, Any]:
 
 
 def _reason(error: Exception, directory: Path) -> str:
-    """Returns the text of an error; of TensorFlow's many lines, the one that names the file."""
+    """Returns the text of an error; of TensorFlow's many lines, only the one with the file name."""
     lines = str(error).splitlines()
     return next((line for line in lines if str(directory) in line), lines[0])

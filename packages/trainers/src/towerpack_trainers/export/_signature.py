@@ -1,4 +1,4 @@
-"""What an exported model takes and gives: tensors by the names of inputs and outputs."""
+"""The signature of an exported model: tensors by the names of inputs and outputs."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ class Signature:
 
     @classmethod
     def of(cls, predictor: OfflinePredictor, config: PredictConfig) -> Signature:
-        """Returns the signature of a predictor, checked.
+        """Returns the checked signature of a predictor.
 
         Raises:
-            ExportError: there is no output, an output needs an input that is not named, or an input that is
-                named is not needed.
+            ExportError: there is no output, an output needs an input that is not named, or a named input is
+                not needed.
         """
         outputs = _by_name(config.output_names, predictor.outputs)
         if not outputs:
             raise ExportError("There is nothing to export: output_names is empty. Name an output.")
         if config.input_names is None:
-            # All inputs of the model, also what only its cost depends on.
+            # All inputs of the model, including those of the cost only.
             needed = _needed(predictor.inputs, outputs.values())
             inputs = {tensor.op.name: tensor for tensor in predictor.inputs if tensor.name in needed}
         else:
@@ -56,14 +56,14 @@ class Signature:
         idle = [name for name, tensor in self.inputs.items() if tensor.name not in needed]
         if idle:
             raise ExportError(
-                f"No output ({outputs}) depends on the input {', '.join(idle)}. Leave it out of input_names."
+                f"No output ({outputs}) depends on the input {', '.join(idle)}. Remove it from input_names."
             )
         ancestors = find_ancestors(self.outputs.values(), self.inputs.values())
         missing = sorted(op.name for op in ancestors if op.type == "Placeholder")
         if missing:
             raise ExportError(
-                f"The outputs {outputs} need the input {', '.join(missing)}, which is not among "
-                f"input_names={list(self.inputs)}. Name it there, or export outputs that do without it."
+                f"The outputs {outputs} need the input {', '.join(missing)}, which is not in "
+                f"input_names={list(self.inputs)}. Add it, or export outputs that do not need it."
             )
 
 
@@ -72,7 +72,7 @@ def _by_name(names: Sequence[str], tensors: Sequence[tf.Tensor]) -> dict[str, tf
 
 
 def _needed(inputs: Iterable[tf.Tensor], outputs: Iterable[tf.Tensor]) -> set[str]:
-    """Returns the names of all tensors that are computed with."""
+    """Returns the names of all tensors on which the outputs depend."""
     outputs = list(outputs)
     ancestors = find_ancestors(outputs, inputs)
     return {tensor.name for op in ancestors for tensor in op.inputs} | {tensor.name for tensor in outputs}

@@ -1,4 +1,4 @@
-"""Generative adversarial networks: two networks, their costs, and trainers that train them in turn."""
+"""Generative adversarial networks: two networks, their costs, and trainers that alternate between them."""
 
 from ._adversarial_costs import (
     GANCosts,

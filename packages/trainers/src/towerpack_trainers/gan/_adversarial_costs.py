@@ -1,4 +1,4 @@
-"""The costs of the two networks, from what the discriminator says of real and of generated examples."""
+"""The costs of the two networks, from the discriminator's outputs for real and generated examples."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class GANCosts:
     """The costs of the two networks of one tower; `attrs.evolve` adds a penalty to one of them.
 
     Args:
-        generator: a scalar float tensor, which the generator's variables minimise.
-        discriminator: the same, of the discriminator.
+        generator: a scalar float tensor, minimised by the generator's variables.
+        discriminator: the same for the discriminator.
 
     Raises:
-        ModelError: one of them is no scalar float tensor.
+        ModelError: a cost is not a scalar float tensor.
 
     Example:
         ```python
@@ -49,16 +49,18 @@ class GANCosts:
 
 
 def minimax_costs(real: tf.Tensor, fake: tf.Tensor) -> GANCosts:
-    """Returns the costs of the minimax game: the generator maximises what the discriminator minimises.
+    """Returns the costs of the minimax game: the generator maximises the cost that the discriminator
+    minimises.
 
-    The generator learns little while the discriminator is sure; `non_saturating_costs` is the usual remedy.
+    The generator learns slowly while the discriminator is confident; `non_saturating_costs` is the usual
+    remedy.
 
     Args:
         real: logits of the discriminator for real examples, of any shape.
-        fake: its logits for generated ones.
+        fake: logits of the discriminator for generated examples.
 
     Raises:
-        ModelError: one of them is no float tensor.
+        ModelError: an argument is not a float tensor.
 
     References:
         Goodfellow et al., "Generative Adversarial Nets" (2014), arXiv:1406.2661, equation 1.
@@ -69,14 +71,14 @@ def minimax_costs(real: tf.Tensor, fake: tf.Tensor) -> GANCosts:
 
 
 def non_saturating_costs(real: tf.Tensor, fake: tf.Tensor) -> GANCosts:
-    """Returns the costs of which the generator's keeps its gradient while the discriminator is sure.
+    """Returns costs with a generator gradient that does not vanish while the discriminator is confident.
 
     Args:
         real: logits of the discriminator for real examples, of any shape.
-        fake: its logits for generated ones.
+        fake: logits of the discriminator for generated examples.
 
     Raises:
-        ModelError: one of them is no float tensor.
+        ModelError: an argument is not a float tensor.
 
     References:
         Goodfellow et al., "Generative Adversarial Nets" (2014), arXiv:1406.2661, section 3.
@@ -87,14 +89,14 @@ def non_saturating_costs(real: tf.Tensor, fake: tf.Tensor) -> GANCosts:
 
 
 def hinge_costs(real: tf.Tensor, fake: tf.Tensor) -> GANCosts:
-    """Returns costs that leave alone examples on which the discriminator is right by a margin of 1.
+    """Returns hinge costs, which ignore examples that the discriminator classifies with a margin of 1.
 
     Args:
         real: outputs of the discriminator for real examples, of any shape.
-        fake: its outputs for generated ones.
+        fake: outputs of the discriminator for generated examples.
 
     Raises:
-        ModelError: one of them is no float tensor.
+        ModelError: an argument is not a float tensor.
 
     References:
         Lim and Ye, "Geometric GAN" (2017), arXiv:1705.02894.
@@ -106,14 +108,14 @@ def hinge_costs(real: tf.Tensor, fake: tf.Tensor) -> GANCosts:
 
 
 def least_squares_costs(real: tf.Tensor, fake: tf.Tensor) -> GANCosts:
-    """Returns squared distances of the discriminator's outputs from 1 for real, 0 for generated examples.
+    """Returns squared distances of the discriminator's outputs from 1 for real, and 0 for generated examples.
 
     Args:
         real: outputs of the discriminator for real examples, of any shape.
-        fake: its outputs for generated ones.
+        fake: outputs of the discriminator for generated examples.
 
     Raises:
-        ModelError: one of them is no float tensor.
+        ModelError: an argument is not a float tensor.
 
     References:
         Mao et al., "Least Squares Generative Adversarial Networks" (2017), arXiv:1611.04076, equation 9.
@@ -124,16 +126,16 @@ def least_squares_costs(real: tf.Tensor, fake: tf.Tensor) -> GANCosts:
 
 
 def wasserstein_costs(real: tf.Tensor, fake: tf.Tensor) -> GANCosts:
-    """Returns the costs by which a critic estimates the Wasserstein distance; it must be kept Lipschitz.
+    """Returns the costs with which a critic estimates the Wasserstein distance. Keep the critic Lipschitz.
 
-    `gradient_penalty` does that, or clipped weights.
+    Use `gradient_penalty` or weight clipping for that.
 
     Args:
         real: scores of the critic for real examples, of any shape.
-        fake: its scores for generated ones.
+        fake: scores of the critic for generated examples.
 
     Raises:
-        ModelError: one of them is no float tensor.
+        ModelError: an argument is not a float tensor.
 
     References:
         Arjovsky, Chintala and Bottou, "Wasserstein GAN" (2017), arXiv:1701.07875.

@@ -19,14 +19,14 @@ __all__ = ["GANModelDesc"]
 class GANModelDesc(ModelDesc):
     """Describes a generator and a discriminator. Subclass it; trainers such as `GANTrainer` train it.
 
-    Each trainable variable belongs to the network in whose scope it is made. The discriminator is called for
-    real and for generated examples, the second time with `reuse=True`. The noise that the generator starts
-    from is drawn by `towerpack_layers.random_normal` or `random_uniform`, so that a resumed run goes on with
-    the same numbers; `tf.placeholder_with_default` gives it a name by which predictors can feed it.
+    Each trainable variable belongs to the network of its variable scope. The discriminator is called for
+    real and for generated examples, the second time with `reuse=True`. Draw the generator's noise with
+    `towerpack_layers.random_normal` or `random_uniform`, so that a resumed run continues with the same
+    numbers; wrap it in `tf.placeholder_with_default` to name it and let predictors feed it.
 
     Attributes:
         generator_scope: the variable scope of the generator.
-        discriminator_scope: that of the discriminator.
+        discriminator_scope: the variable scope of the discriminator.
 
     Example:
         ```python
@@ -61,23 +61,22 @@ class GANModelDesc(ModelDesc):
             inputs: one tensor per element of `inputs()`.
 
         Returns:
-            When training (see `training`), the two costs; otherwise it is not used.
+            The two costs during training (see `training`); otherwise the value is ignored.
         """
 
     def optimizers(self) -> tuple[tf.train.Optimizer, tf.train.Optimizer]:
         """Makes the optimizers of generator and discriminator.
 
-        By default both have the hyperparameters of `optimizer()`, which is called once, and state of their
-        own.
+        By default both have the hyperparameters of `optimizer()`, which is called once, and separate state.
         """
         optimizer = self.optimizer()
         return optimizer, independent_optimizer(optimizer)
 
     def variables_of_networks(self) -> tuple[list[tf.Variable], list[tf.Variable]]:
-        """Returns the trainable variables of the generator, and those of the discriminator, of the graph.
+        """Returns the trainable variables of the generator, and those of the discriminator.
 
         Raises:
-            ModelError: a variable is in neither scope or in both, or a scope has none.
+            ModelError: a variable is in neither scope or in both, or a scope has no variable.
         """
         generator, discriminator = f"{self.generator_scope}/", f"{self.discriminator_scope}/"
         variables = tf.trainable_variables()
@@ -98,20 +97,20 @@ class GANModelDesc(ModelDesc):
         neither = [name for name in names if not owners[name]]
         if neither:
             raise ModelError(
-                f"{type(self).__name__}: these trainable variables are in neither of {scopes}, so no network "
-                f"has them: {', '.join(neither)}. Make them inside of tf.variable_scope of one of the two, "
-                "or with trainable=False."
+                f"{type(self).__name__}: these trainable variables are in neither of {scopes}, so they "
+                f"belong to no network: {', '.join(neither)}. Make them inside the tf.variable_scope of one "
+                "of the two, or with trainable=False."
             )
         both = [name for name in names if owners[name] == 2]
         if both:
             raise ModelError(
                 f"{type(self).__name__}: these trainable variables are in both of {scopes}: "
-                f"{', '.join(both)}. Give the networks two scopes of which neither is inside the other."
+                f"{', '.join(both)}. Use two scopes that are not nested."
             )
         for scope, found in ((self.generator_scope, generator), (self.discriminator_scope, discriminator)):
             if not found:
                 raise ModelError(
                     f"{type(self).__name__} has no trainable variable in {scope!r}; there are: "
-                    f"{', '.join(names) or 'none'}. Build that network inside of "
-                    f"tf.variable_scope({scope!r}), or set the attribute to the scope that it is in."
+                    f"{', '.join(names) or 'none'}. Build that network inside "
+                    f"tf.variable_scope({scope!r}), or set the attribute to its scope."
                 )

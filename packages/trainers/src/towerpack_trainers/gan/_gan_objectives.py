@@ -21,7 +21,7 @@ from ._gan_model import GANModelDesc
 
 __all__ = ["DISCRIMINATOR", "GENERATOR", "as_objectives", "gan_model"]
 
-# The places of the two objectives, and so of a builder's updates.
+# The indices of the two objectives, and of a builder's updates.
 DISCRIMINATOR, GENERATOR = 0, 1
 
 
@@ -29,13 +29,13 @@ def gan_model(trainer: TowerTrainer) -> GANModelDesc:
     """Returns a trainer's model.
 
     Raises:
-        ConfigError: it is no `GANModelDesc`.
+        ConfigError: the model is not a `GANModelDesc`.
     """
     model = trainer.model
     if not isinstance(model, GANModelDesc):
         raise ConfigError(
-            f"{type(trainer).__name__} trains a GANModelDesc, whose build_graph returns two costs; received "
-            f"the model {model!r}. SimpleTrainer and its kind train a ModelDesc of one cost."
+            f"{type(trainer).__name__} trains a GANModelDesc with two costs; received the model {model!r}. "
+            "Use SimpleTrainer or a similar trainer for a ModelDesc with one cost."
         )
     return model
 
@@ -44,12 +44,13 @@ def as_objectives(trainer: TowerTrainer) -> Callable[..., list[Objective] | None
     """Makes a tower function that returns the objectives of a model's networks, the discriminator's first.
 
     Args:
-        trainer: has the model, and the configuration, whose optimizer replaces those of the model.
+        trainer: the trainer with the model and the configuration; an optimizer in the configuration replaces
+            those of the model.
 
     Raises:
-        ConfigError: the model is none of two networks; or (when a builder asks for an optimizer) there are
-            not two.
-        ModelError: (when it is called) the model returned no costs, or a variable belongs to no network.
+        ConfigError: the model is not a `GANModelDesc`; or (when a builder requests an optimizer) the model
+            does not make two optimizers.
+        ModelError: (in the tower function) the model returned no costs, or a variable belongs to no network.
     """
     model = gan_model(trainer)
     pair = _Optimizers(model, trainer.config)
@@ -63,9 +64,9 @@ def as_objectives(trainer: TowerTrainer) -> Callable[..., list[Objective] | None
         if not isinstance(costs, GANCosts):
             raise ModelError(
                 f"{type(model).__name__}.build_graph must return GANCosts(generator=..., discriminator=...), "
-                f"two scalar costs; received {costs!r}. Functions such as non_saturating_costs make them."
+                f"two scalar costs; received {costs!r}. Use a function such as non_saturating_costs."
             )
-        # Those of the first tower are found by name in the others.
+        # In the other towers, the variables of the first tower are found by name.
         generator, discriminator = (None, None) if context.index else model.variables_of_networks()
         return [
             Objective(costs.discriminator, discriminator, lambda: pair.get(1)),
@@ -77,7 +78,7 @@ def as_objectives(trainer: TowerTrainer) -> Callable[..., list[Objective] | None
 
 @final
 class _Optimizers:
-    """Makes the optimizers of generator and discriminator when the first of them is needed."""
+    """Makes the optimizers of generator and discriminator at the first use."""
 
     def __init__(self, model: GANModelDesc, config: TrainConfig) -> None:
         self._model, self._config = model, config
@@ -95,7 +96,7 @@ class _Optimizers:
         given: Any = self._model.optimizers()
         if not isinstance(given, (list, tuple)) or len(given) != 2:
             raise ConfigError(
-                f"{type(self._model).__name__}.optimizers() must return two optimizers, of generator and "
-                f"discriminator, in this order; received {given!r}. Or define optimizer(), for both."
+                f"{type(self._model).__name__}.optimizers() must return two optimizers, first the "
+                f"generator's, then the discriminator's; received {given!r}. Or define optimizer(), for both."
             )
         return [make_optimizer(optimizer, ConfigError) for optimizer in given]

@@ -1,4 +1,4 @@
-"""Trainers of generative adversarial networks, whose step is a round of both networks."""
+"""Trainers of generative adversarial networks. One step is a round of both networks."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class _RoundTrainer(BuilderTrainer):
             raise ConfigError(
                 f"{type(self).__name__}(d_steps={self._d_steps}, g_steps={self._g_steps}) takes several "
                 f"batches in a step, but {type(self.source).__name__} feeds one. Use QueueInput or another "
-                "source that needs no feeding; a DataFlow given as dataflow= gets one."
+                "source without feeding; a DataFlow given as dataflow= gets one."
             )
         rounds = Rounds(self.builder, self._d_steps, self._g_steps, gan_model(self).generator_scope)
         self._train_op.compose(self._d_steps, rounds.complete)
@@ -55,24 +55,24 @@ class _RoundTrainer(BuilderTrainer):
 
 @final
 class GANTrainer(_RoundTrainer):
-    """Trains a generator and a discriminator on one device, in rounds; a step of the training is a round.
+    """Trains a generator and a discriminator on one device, in rounds. One training step is one round.
 
-    In a round the discriminator makes `d_steps` steps, each with a batch of its own, and then the generator
-    `g_steps` steps, with the discriminator's new weights, the batch that it took last, and new noise. If both
-    numbers are 1, both steps are made from one forward pass, as in Tensorpack: their gradients are those of
-    the weights before the round.
+    In a round, the discriminator makes `d_steps` steps, each with a new batch; then the generator makes
+    `g_steps` steps, with the discriminator's new weights, the last batch of the discriminator, and new
+    noise. If both numbers are 1, both steps use one forward pass, as in Tensorpack: their gradients use the
+    weights from before the round.
 
-    A round is one session call, but at steps at which a callback fetches something: then the discriminator's
-    earlier steps are a call of their own. Callbacks see the discriminator's last step. Each network's batch
-    statistics move with its own steps.
+    A round is one session call, except when a callback fetches a tensor: then the discriminator's earlier
+    steps are a separate call. Callbacks see the discriminator's last step. The batch statistics of each
+    network are updated in its own steps.
 
     Args:
         config: the training; its model is a `GANModelDesc`. By default, an epoch is one pass of the data,
             `len(flow) // d_steps` rounds. `TrainConfig(optimizer=…)` replaces both optimizers.
-        d_steps: steps of the discriminator in a round.
-        g_steps: steps of the generator in a round.
-        processes: how this process trains together with others, such as `distributed.SynchronousProcesses`.
-            Each of the discriminator's steps is then a session call.
+        d_steps: the number of discriminator steps in a round.
+        g_steps: the number of generator steps in a round.
+        processes: the strategy for training together with other processes, such as
+            `distributed.SynchronousProcesses`. Each of the discriminator's steps is then a session call.
 
     Raises:
         ConfigError: the configuration does not suit this trainer.
@@ -103,19 +103,19 @@ class GANTrainer(_RoundTrainer):
 
 @final
 class MultiGPUGANTrainer(_RoundTrainer):
-    """Trains a generator and a discriminator on several devices in step, in rounds as `GANTrainer` does.
+    """Trains a generator and a discriminator synchronously on several devices, in rounds; see `GANTrainer`.
 
-    Every tower takes batches of its own from the input, `d_steps` in a round; gradients are averaged.
+    Every tower takes its own batches from the input, `d_steps` in a round; gradients are averaged.
 
     Args:
         config: as for `GANTrainer`.
-        devices: devices such as "/gpu:0", or how many; see `SyncMultiGPUTrainer`.
-        gpus: numbers of GPUs, or how many to use, instead of `devices`. With neither, all GPUs of this host.
-        d_steps: steps of the discriminator in a round.
-        g_steps: steps of the generator in a round.
+        devices: devices such as "/gpu:0", or their number; see `SyncMultiGPUTrainer`.
+        gpus: the indices of GPUs, or their number, instead of `devices`. Without both, all GPUs of this host.
+        d_steps: the number of discriminator steps in a round.
+        g_steps: the number of generator steps in a round.
 
     Raises:
-        ConfigError, ModelError: as `GANTrainer`; or a device is not there.
+        ConfigError, ModelError: see `GANTrainer`; or a device does not exist.
     """
 
     def __init__(
@@ -138,7 +138,7 @@ class MultiGPUGANTrainer(_RoundTrainer):
 class _InOrder:
     """Exchanges gradients with other processes, one objective after the other.
 
-    All processes must make their exchanges in one order, and one op trains both networks.
+    All processes must make their exchanges in the same order, and one op trains both networks.
     """
 
     def __init__(self, exchange: Any) -> None:

@@ -1,4 +1,4 @@
-"""Penalties on the gradient of a discriminator by its input, which keep it smooth."""
+"""Penalties on the gradient of a discriminator with respect to its input, which keep it smooth."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ def gradient_penalty(
 ) -> tf.Tensor:
     """Returns the mean squared difference of a critic's gradient norms from 1, between real and generated.
 
-    Each pair of a real and a generated example gives one point between them, drawn uniformly; the numbers
-    are those of `towerpack_layers.random_uniform`, which a resumed run draws again.
+    Each pair of a real and a generated example gives one point between them, drawn uniformly with
+    `towerpack_layers.random_uniform`, so that a resumed run draws the same numbers.
 
     Args:
-        critic: the discriminator, which reuses its variables: from examples to one score for each.
+        critic: the discriminator, with variables reused: maps examples to one score for each.
         real: float tensor of real examples, `[batch, ...]`.
-        fake: generated ones, of the same shape.
-        target: the norm that is not penalised.
-        name: name scope of the random numbers.
+        fake: generated examples, of the same shape.
+        target: the gradient norm without penalty.
+        name: the name scope of the random numbers.
 
     Returns:
         Scalar; the usual weight is 10.
@@ -43,14 +43,14 @@ def gradient_penalty(
     """
     if not real.shape.is_compatible_with(fake.shape):
         raise ModelError(
-            f"gradient_penalty: real has shape {real.shape} and fake has shape {fake.shape}; points between "
-            "them need equal shapes."
+            f"gradient_penalty: real has shape {real.shape} and fake has shape {fake.shape}; expected equal "
+            "shapes."
         )
     batch = tf.shape(real)[:1]
     ones = tf.ones([real.shape.rank - 1], tf.int32)
     share = random_uniform(name, tf.concat([batch, ones], 0), dtype=real.dtype)
     points = real + share * (fake - real)
-    # The derivative of a norm at 0 is not finite, and a ReLU network has points whose gradient is 0.
+    # The derivative of a norm at 0 is not finite, and a ReLU network has points with gradient 0.
     norms = tf.sqrt(_squared_gradient_norms(critic, points, "gradient_penalty") + 1e-12)
     return tf.reduce_mean(tf.square(norms - target))
 
@@ -59,7 +59,7 @@ def r1_penalty(critic: Critic, real: tf.Tensor) -> tf.Tensor:
     """Returns half the mean squared norm of a discriminator's gradient at real examples.
 
     Args:
-        critic: the discriminator, which reuses its variables: from examples to one logit for each.
+        critic: the discriminator, with variables reused: maps examples to one logit for each.
         real: float tensor of real examples, `[batch, ...]`.
 
     Returns:
@@ -72,22 +72,22 @@ def r1_penalty(critic: Critic, real: tf.Tensor) -> tf.Tensor:
         Mescheder, Geiger and Nowozin, "Which Training Methods for GANs do actually Converge?" (2018),
         arXiv:1801.04406, equation 9.
     """
-    # By a name of its own: the critic's other output for these examples shall not get a gradient by them.
+    # A separate tensor: the critic's other output for these examples must not contribute to the gradient.
     return tf.reduce_mean(_squared_gradient_norms(critic, tf.identity(real), "r1_penalty")) / 2
 
 
 def every_k_steps(k: int, make_penalty: Callable[[], tf.Tensor]) -> tf.Tensor:
-    """Returns a penalty that is computed at each k-th step, and then counts k times: "lazy" regularization.
+    """Returns a penalty that is computed at each k-th step and multiplied by k: "lazy" regularization.
 
     The steps are those of the training (`global_step`): with `d_steps` greater than 1, all critic steps of
     each k-th round. At the other steps it is 0 and costs nothing.
 
     Args:
         k: the period in steps, at least 1.
-        make_penalty: makes the penalty, a scalar, of variables that exist already.
+        make_penalty: makes the penalty, a scalar, from existing variables.
 
     Raises:
-        ConfigError: k is no whole number of at least 1.
+        ConfigError: k is not a whole number of at least 1.
 
     References:
         Karras et al., "Analyzing and Improving the Image Quality of StyleGAN" (2020), arXiv:1912.04958,
@@ -103,17 +103,17 @@ def every_k_steps(k: int, make_penalty: Callable[[], tf.Tensor]) -> tf.Tensor:
         made.append(make_penalty())
         return count * made[0]
 
-    # TensorFlow builds the branches in their order, so the dtype is known in the second one.
+    # TensorFlow builds the branches in order, so the dtype is known in the second one.
     return tf.cond(tf.equal(step % count, 0), compute, lambda: tf.zeros([], made[0].dtype))
 
 
 def _squared_gradient_norms(critic: Critic, points: tf.Tensor, function: str) -> tf.Tensor:
-    """Returns for each example the squared norm of the gradient of its score."""
+    """Returns the squared norm of the gradient of each example's score."""
     [gradient] = tf.gradients(critic(points), [points])
     if gradient is None:
         raise ModelError(
-            f"{function}: the critic's output does not depend on its input. Let it return the scores of the "
-            "examples that it is called with."
+            f"{function}: the critic's output does not depend on its input. It must return the scores of its "
+            "argument."
         )
     axes: Any = tf.range(1, tf.rank(gradient))
     return tf.reduce_sum(tf.square(gradient), axes)

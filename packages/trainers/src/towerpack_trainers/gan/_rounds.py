@@ -15,27 +15,27 @@ from ._gan_objectives import DISCRIMINATOR, GENERATOR
 
 __all__ = ["Rounds"]
 
-# Random numbers depend on the number of the step. Parts of a round have numbers so far apart that those of no
-# two rounds meet.
+# Random numbers depend on the step number. This distance between the step numbers of a round's parts prevents
+# collisions with those of any other round.
 _PART_BITS = 40
 _ASSIGNS = frozenset({"AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp"})
 
 
 @final
 class Rounds:
-    """The ops of rounds that are more than one step of each network.
+    """The ops of rounds with more than one step of each network.
 
     The towers are built once. The discriminator's last step is that of the towers themselves, so that
-    callbacks see it; its earlier steps, and the generator's, are copies. The generator's steps compute with
-    the batch that the discriminator's last step took and with its new weights; each draws other noise.
+    callbacks see it; its earlier steps, and the generator's, are copies. The generator's steps use the last
+    batch of the discriminator and its new weights; each draws new noise.
 
-    Statistics of batch normalisation move with the steps of the network that has them: the update ops are
-    taken out of their collection, and run with these steps.
+    Statistics of batch normalisation are updated in the steps of their network: the update ops are
+    removed from their collection, and run with these steps.
 
     Args:
-        builder: what has built the towers and the updates of the two objectives.
-        d_steps: steps of the discriminator in a round, each with a batch of its own.
-        g_steps: steps of the generator.
+        builder: the builder with the towers and the updates of the two objectives.
+        d_steps: the number of discriminator steps in a round, each with a new batch.
+        g_steps: the number of generator steps.
         generator_scope: the variable scope of the generator.
 
     Attributes:
@@ -53,7 +53,7 @@ class Rounds:
     def complete(self) -> Lead | None:
         """Adds the generator's steps to `train_op`; returns the discriminator's steps before its last one.
 
-        To be called once the callbacks are set up: what they have added to the updates is copied with them.
+        Call it after the callbacks are set up: their additions to the updates are copied with the updates.
         """
         batch = find_ancestors(tensor for tower in self._builder.towers for tensor in tower.inputs.values())
         ops = [self._builder.updates[GENERATOR], *self._of_generator]
@@ -63,7 +63,7 @@ class Rounds:
         def given(step: tf.Tensor | int) -> list[tf.Tensor]:
             return _numbers_of_part(numbers, self._d_steps + step)
 
-        # There is no public way to let an op wait for one that was made after it.
+        # There is no public way to add a control dependency on an op that was made later.
         self.train_op._add_control_inputs(self._repeat(copies, given))
         if self._d_steps == 1:
             return None
@@ -81,13 +81,13 @@ class Rounds:
 
 
 def _numbers_of_part(numbers: Sequence[tf.Tensor], part: Any) -> list[tf.Tensor]:
-    """Returns the numbers of the step, one for each tower, as a part of the round has them."""
+    """Returns the step numbers of a part of the round, one for each tower."""
     shift = tf.bitwise.left_shift(tf.cast(part, tf.int64), tf.constant(_PART_BITS, tf.int64))
     return [number + tf.cast(shift, number.dtype) for number in numbers]
 
 
 def _divide_statistics(scope: str) -> tuple[list[tf.Operation], list[tf.Operation]]:
-    """Takes the update ops out of their collection; returns those of a scope's variables, and the others."""
+    """Removes the update ops from their collection; returns those of a scope's variables, and the others."""
     collection = tf.get_collection_ref(tf.GraphKeys.UPDATE_OPS)
     ops = [update if isinstance(update, tf.Operation) else update.op for update in collection]
     del collection[:]
@@ -101,7 +101,7 @@ def _divide_statistics(scope: str) -> tuple[list[tf.Operation], list[tf.Operatio
 
 
 def _assigned(op: tf.Operation) -> list[str]:
-    """Returns the names of the variables that an op assigns, itself or by what it groups."""
+    """Returns the names of the variables that an op assigns, directly or through grouped ops."""
     if op.type in _ASSIGNS:
         return [op.inputs[0].op.name]
     if op.type not in {"NoOp", "Identity"}:

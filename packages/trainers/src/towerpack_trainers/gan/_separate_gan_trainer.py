@@ -1,4 +1,4 @@
-"""A trainer of generative adversarial networks whose two steps are steps of the training, each by itself."""
+"""A trainer of generative adversarial networks that counts the steps of both networks separately."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ __all__ = ["SeparateGANTrainer"]
 
 @final
 class SeparateGANTrainer(BuilderTrainer):
-    """Trains discriminator and generator in turn, each step with a batch of its own.
+    """Trains discriminator and generator in turn, each step with a new batch.
 
-    An epoch counts turns. The discriminator makes a step in each `d_period`-th turn, and the generator one
-    in each `g_period`-th, after it. As in Tensorpack, `global_step` counts the steps of both, so that it
-    advances by two in a turn in which both train; periods in steps are due in the turn that reaches them.
-    `GANTrainer` says more simply what nearly always is wanted, and makes a round in one session call.
+    An epoch counts turns. The discriminator makes a step in each `d_period`-th turn, then the generator makes
+    one in each `g_period`-th. As in Tensorpack, `global_step` counts the steps of both, so it advances by
+    two in a turn with both; periods in steps are due in the turn that reaches them. `GANTrainer` is simpler,
+    suits most trainings, and makes a round in one session call.
 
-    Batch normalisation updates its statistics within the forward passes (`ema_update="internal"`), so those
-    of both networks move in each step.
+    Batch normalisation updates its statistics within the forward passes (`ema_update="internal"`), so the
+    statistics of both networks change in each step.
 
     Args:
         config: the training; its model is a `GANModelDesc`.
-        d_period: period of the discriminator's steps.
-        g_period: period of the generator's steps. One of the two is 1.
+        d_period: the period of the discriminator's steps.
+        g_period: the period of the generator's steps. At least one of the two must be 1.
 
     Raises:
         ConfigError: neither period is 1, or the configuration does not suit this trainer.
-        ModelError: as `GANTrainer`.
+        ModelError: see `GANTrainer`.
     """
 
     def __init__(self, config: TrainConfig, *, d_period: int = 1, g_period: int = 1) -> None:
@@ -46,8 +46,8 @@ class SeparateGANTrainer(BuilderTrainer):
         self._g_period = at_least(name, "g_period", g_period)
         if min(self._d_period, self._g_period) != 1:
             raise ConfigError(
-                f"{name}(d_period={d_period}, g_period={g_period}): one of them must be 1, or else there "
-                "would be turns in which nothing trains. Set the network that trains more often to 1."
+                f"{name}(d_period={d_period}, g_period={g_period}): one of them must be 1; otherwise some "
+                "turns would train nothing. Use 1 for the network that trains more often."
             )
         super().__init__(config)
 
@@ -55,7 +55,8 @@ class SeparateGANTrainer(BuilderTrainer):
         build = as_objectives(self)
 
         def build_with_own_statistics(*inputs: tf.Tensor) -> Any:
-            # Update ops, run with the steps of both networks, would need the forward pass of the other.
+            # Update ops, run with the steps of both networks, would need the forward pass of the other
+            # network.
             with argscope(BatchNorm, ema_update="internal"):
                 return build(*inputs)
 
@@ -69,7 +70,7 @@ class SeparateGANTrainer(BuilderTrainer):
     def run_step(self) -> None:
         """Runs the steps of one turn."""
         assert self.builder is not None
-        # Not by `global_step`, which passes over multiples of a period.
+        # Not by `global_step`, which skips multiples of a period.
         turn = (self.epoch_num - 1) * self.loop.steps_per_epoch + self.local_step
         if turn % self._d_period == 0:
             self.hooked_sess.run(self.builder.updates[DISCRIMINATOR])

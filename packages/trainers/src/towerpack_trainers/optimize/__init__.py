@@ -1,4 +1,4 @@
-"""Optimizers, wrappers of optimizers, gradient processors, and the loss scale of 16 bits."""
+"""Optimizers, wrappers of optimizers, gradient processors, and the loss scale for float16."""
 
 from towerpack_layers import mixed_precision
 

@@ -19,26 +19,26 @@ _SLOT = "accumulated"
 
 @final
 class AccumGradOptimizer(ProxyOptimizer):
-    """Accumulates the gradients of n steps, and applies them in every n-th.
+    """Accumulates the gradients of n steps, and applies them in every n-th step.
 
-    With averaging, n steps are exactly one step with the n batches as one, if the cost is a mean over
-    examples and does not depend on the batch otherwise (batch normalisation does). A trainer's steps are
-    still the small ones: `global_step`, callbacks and schedules count those.
+    With averaging, n steps are exactly one step with the n batches combined, if the cost is a mean over
+    examples and does not depend on the batch otherwise (batch normalisation does). A trainer's steps remain
+    the small ones: `global_step`, callbacks and schedules count them.
 
-    The accumulated gradients are variables, and so in checkpoints: a run may stop between two updates. Sparse
-    gradients are accumulated densely, and applied as dense ones. With several towers in step, their average
+    The accumulated gradients are variables, so checkpoints include them: a run may stop between two updates.
+    Sparse gradients are accumulated and applied as dense ones. With several synchronous towers, their average
     is accumulated.
 
     Args:
         optimizer: applies the accumulated gradients.
-        steps: how many steps make one update.
+        steps: the number of steps in one update.
         reduction: "mean" averages the gradients of the steps, "sum" adds them.
 
     Raises:
-        TypeError: `optimizer` is no `tf.train.Optimizer`.
-        ValueError: `steps` is no whole number above 0, or `reduction` is another word; or (in
-            `apply_gradients`) there is no gradient, a variable is no resource variable, or its gradient is
-            accumulated already, by a tower that trains on its own.
+        TypeError: `optimizer` is not a `tf.train.Optimizer`.
+        ValueError: `steps` is not a whole number above 0, or `reduction` is unknown; or (in
+            `apply_gradients`) there is no gradient, a variable is not a resource variable, or another tower
+            already accumulates its gradient.
 
     Example:
         ```python
@@ -59,12 +59,12 @@ class AccumGradOptimizer(ProxyOptimizer):
         global_step: tf.Variable | None = None,
         name: str | None = None,
     ) -> tf.Operation:
-        """Returns the op that accumulates, and in every n-th step updates and increments `global_step`."""
+        """Returns the op that accumulates gradients; every n-th run also updates and counts `global_step`."""
         pairs = given_pairs("AccumGradOptimizer", grads_and_vars)
         require_resource_variables("AccumGradOptimizer", pairs)
         slots, count = self._make_state(pairs)
         with tf.name_scope(self.get_name()), tf.control_dependencies(_add(slots, pairs)):
-            # Read after the increment, and so after all gradients are in.
+            # Read after the increment, and therefore after all gradients are added.
             counted = count.assign_add(1, read_value=True)
         variables = [variable for _, variable in pairs]
 
@@ -84,8 +84,7 @@ class AccumGradOptimizer(ProxyOptimizer):
             if tf.train.Optimizer.get_slot(self, variable, _SLOT) is not None:
                 raise ValueError(
                     f"AccumGradOptimizer.apply_gradients was called twice for {variable.op.name!r}: towers "
-                    "that update shared variables each on its own cannot accumulate. Use a synchronous "
-                    "trainer."
+                    "with separate updates of shared variables cannot accumulate. Use a synchronous trainer."
                 )
         with tf.init_scope(), tf.control_dependencies(None):
             slots = [self._zeros_slot(variable, _SLOT, "AccumGrad") for _, variable in pairs]

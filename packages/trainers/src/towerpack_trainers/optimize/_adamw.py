@@ -15,7 +15,7 @@ __all__ = ["AdamW"]
 
 @final
 class AdamW(tf.train.AdamOptimizer):
-    """Adam that shrinks the weights apart from the step along the gradient.
+    """Adam with weight decay that is separate from the gradient step.
 
     After Loshchilov and Hutter, "Decoupled Weight Decay Regularization" (2019), arXiv:1711.05101,
     algorithm 2::
@@ -24,18 +24,18 @@ class AdamW(tf.train.AdamOptimizer):
         v = beta2 v + (1 - beta2) g^2          v' = v / (1 - beta2^t)
         w = w - learning_rate (m' / (sqrt(v') + epsilon) + weight_decay w)
 
-    The decay is multiplied by the learning rate, schedule included, as PyTorch's and Keras's AdamW do.
-    `epsilon` is where the paper has it; `tf.train.AdamOptimizer` adds its own to the uncorrected root
-    instead. A sparse gradient moves and decays all rows.
+    The decay is multiplied by the learning rate, schedule included, as in PyTorch's and Keras's AdamW.
+    `epsilon` has the position of the paper; `tf.train.AdamOptimizer` adds it to the uncorrected root instead.
+    A sparse gradient updates and decays all rows.
 
     Args:
         learning_rate: a number, a tensor or variable, or a function that makes one.
-        weight_decay: the part of a weight to take away per step, before it is multiplied by the learning
+        weight_decay: the fraction of a weight to subtract per step, before multiplication by the learning
             rate.
         beta1: decay of the moving average of gradients.
         beta2: decay of the moving average of their squares.
         epsilon: keeps the denominator above 0.
-        exclude: regular expressions; a variable in whose name one is found does not decay. Usually biases and
+        exclude: regular expressions; variables with matching names do not decay. Usually biases and
             normalisation: `["/b$", "/gamma$", "/beta$"]`.
 
     Raises:
@@ -61,7 +61,7 @@ class AdamW(tf.train.AdamOptimizer):
 
     def _prepare(self) -> None:
         super()._prepare()
-        # The kernel adds its epsilon to sqrt(v), which is sqrt(v') times this root.
+        # The kernel adds its epsilon to sqrt(v), which equals sqrt(v') times this root.
         _, beta2_power = self._get_beta_accumulators()
         self._epsilon_t = tf.cast(self._epsilon_t, tf.float32) * tf.sqrt(1.0 - beta2_power)
 
@@ -84,7 +84,7 @@ class AdamW(tf.train.AdamOptimizer):
     def _decay(self, grad: tf.Tensor, var: tf.Variable) -> list[tf.Operation]:
         if self._is_excluded(variable_name(var)):
             return []
-        # Not before the gradient, whose computation must have read the weight as it was.
+        # Not before the gradient, since its computation must read the old weight.
         with tf.control_dependencies([grad]):
             rate = tf.cast(self._lr_t, var.dtype.base_dtype) * tf.cast(
                 self._weight_decay, var.dtype.base_dtype

@@ -1,4 +1,4 @@
-"""Updates that happen in some steps only, and the variables that say in which."""
+"""Updates that happen only in some steps, and the variables that select these steps."""
 
 from __future__ import annotations
 
@@ -34,22 +34,22 @@ def given_pairs(owner: str, grads_and_vars: Sequence[tuple[Any, tf.Variable]]) -
 
 
 def require_resource_variables(owner: str, pairs: Pairs) -> None:
-    """Checks that variables can be updated on a condition.
+    """Checks that variables support conditional updates.
 
     Raises:
-        ValueError: one of them is a reference variable.
+        ValueError: a variable is a reference variable.
     """
     for _, variable in pairs:
         if not hasattr(variable, "handle"):
             raise ValueError(
-                f"{owner} updates variables on a condition, which TensorFlow does for resource variables "
-                f"only; {variable.op.name!r} is none. Do not pass use_resource=False, nor call "
-                "disable_resource_variables() or disable_v2_behavior()."
+                f"{owner} updates variables conditionally, which TensorFlow supports only for resource "
+                f"variables; {variable.op.name!r} is not one. Do not pass use_resource=False, and do not "
+                "call disable_resource_variables() or disable_v2_behavior()."
             )
 
 
 def state_variable(name: str, value: float, dtype: tf.DType) -> tf.Variable:
-    """Makes a scalar global variable, which checkpoints hold, outside of any condition."""
+    """Makes a scalar global variable, which checkpoints include, outside of any condition."""
     with tf.init_scope(), tf.control_dependencies(None):
         return tf.get_variable(
             name, [], dtype, tf.constant_initializer(value), trainable=False, use_resource=True
@@ -71,11 +71,11 @@ def run_if(predicate: tf.Tensor, build: Callable[[], Any]) -> tf.Operation:
 
 
 def in_branch() -> bool:
-    """Returns whether ops are made in a branch of a condition, or in a loop, at the moment."""
+    """Returns whether ops are currently added to a branch of a condition, or to a loop."""
     return tf.get_default_graph() is not outermost_graph()
 
 
 def outermost_graph() -> tf.Graph:
-    """Returns the graph that is trained, also in a branch of a condition, which is a graph by itself."""
+    """Returns the trained graph, even inside a branch of a condition, which is a separate graph."""
     with tf.init_scope():
         return tf.get_default_graph()

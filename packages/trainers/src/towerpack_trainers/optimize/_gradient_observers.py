@@ -1,4 +1,4 @@
-"""Gradient processors that check, record or print gradients, and leave their values as they are."""
+"""Gradient processors that check, record or print gradients without changing their values."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ __all__ = ["CheckGradient", "PrintGradient", "SummaryGradient"]
 
 @final
 class CheckGradient(GradientProcessor):
-    """Fails the step, naming the variable, when a gradient is infinite or not a number.
+    """Fails the step when a gradient is infinite or not a number; the error names the variable.
 
-    Under `DynamicLossScaleOptimizer`, which expects such gradients, put it inside.
+    With `DynamicLossScaleOptimizer`, which expects such gradients, place it inside that optimizer.
     """
 
     def _process(self, grads: Pairs) -> Pairs:
@@ -33,7 +33,7 @@ class CheckGradient(GradientProcessor):
 
 
 class _OnceInGraph(GradientProcessor):
-    """Observes the gradient of each matching variable once per graph: of several towers, on the first."""
+    """Observes the gradient of each matching variable once per graph: on the first of several towers."""
 
     def __init__(self, regex: str = ".*") -> None:
         self._regex = compile_regex(type(self).__name__, regex)
@@ -58,23 +58,23 @@ class _OnceInGraph(GradientProcessor):
 
     @abc.abstractmethod
     def _observe(self, gradient: Any, variable: tf.Variable) -> Any:
-        """Adds ops that observe the gradient; returns it, with those as control inputs where they need it."""
+        """Adds ops that observe the gradient; returns it, with control dependencies on them if needed."""
 
 
 @final
 class SummaryGradient(_OnceInGraph):
     """Records a histogram of each gradient, and the moving average of its root mean square.
 
-    They are called `<variable>-grad/histogram` and `<variable>-grad/rms`. Of a sparse gradient, the histogram
+    The names are `<variable>-grad/histogram` and `<variable>-grad/rms`. For a sparse gradient, the histogram
     shows the touched rows, and the root mean square counts the others as 0.
 
     Args:
-        regex: to match the variable's whole name.
-        collections: where the histograms go; None: to `tf.GraphKeys.SUMMARIES`.
+        regex: matches the variable's whole name.
+        collections: collections of the histograms; None: `tf.GraphKeys.SUMMARIES`.
 
     Raises:
-        ValueError: `regex` is no regular expression; or (in `process`) gradients are applied on a
-            condition.
+        ValueError: `regex` is not a regular expression; or (in `process`) gradients are applied
+            conditionally.
     """
 
     def __init__(self, regex: str = ".*", collections: Sequence[str] | None = None) -> None:
@@ -85,12 +85,12 @@ class SummaryGradient(_OnceInGraph):
         name = f"{variable_name(variable)}-grad"
         if in_branch():
             raise ValueError(
-                "SummaryGradient is inside an optimizer that applies gradients on a condition, where nothing "
-                "can be recorded. Put it around that one, as apply_grad_processors(AccumGradOptimizer(...), "
-                "[SummaryGradient()])."
+                "SummaryGradient is inside an optimizer that applies gradients conditionally, where nothing "
+                "can be recorded. Wrap that optimizer instead, as "
+                "apply_grad_processors(AccumGradOptimizer(...), [SummaryGradient()])."
             )
         values = values_of(sum_rows(gradient))
-        with tf.name_scope(None):  # the names are the statistics' names
+        with tf.name_scope(None):  # the names are those of the statistics
             tf.summary.histogram(f"{name}/histogram", values, collections=self._collections)
             total = tf.reduce_sum(tf.square(tf.cast(values, tf.float32)))
             size = max(variable.shape.num_elements() or 1, 1)
@@ -103,11 +103,11 @@ class PrintGradient(_OnceInGraph):
     """Prints gradients to standard error at every step, for debugging.
 
     Args:
-        regex: to match the variable's whole name.
-        summarize: how many numbers to print at each end of an axis.
+        regex: matches the variable's whole name.
+        summarize: the number of values to print at each end of an axis.
 
     Raises:
-        ValueError: `regex` is no regular expression.
+        ValueError: `regex` is not a regular expression.
     """
 
     def __init__(self, regex: str = ".*", summarize: int = 3) -> None:

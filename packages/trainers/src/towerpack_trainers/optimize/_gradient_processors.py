@@ -1,4 +1,4 @@
-"""Processors, which change gradients after their computation and before their application."""
+"""Processors that change gradients after their computation and before their application."""
 
 from __future__ import annotations
 
@@ -29,19 +29,18 @@ _log = logging.getLogger("towerpack_trainers")
 class GradientProcessor(abc.ABC):
     """Changes gradients before they are applied. Subclass it, and override `_process`.
 
-    A gradient is a tensor, a `tf.IndexedSlices` (of an embedding, say), or None where the cost does not
-    depend on the variable. The processors here leave None as it is, except `FilterNoneGrad`; optimizers pass
-    over it.
+    A gradient is a tensor, a `tf.IndexedSlices` (for example of an embedding), or None if the cost does not
+    depend on the variable. The processors here keep None, except `FilterNoneGrad`; optimizers skip it.
     """
 
     def process(self, grads: Sequence[tuple[Any, tf.Variable]]) -> Pairs:
-        """Processes gradients; may be called several times, on the gradients of several towers.
+        """Processes gradients. It may be called several times, for the gradients of several towers.
 
         Args:
             grads: pairs of gradient and variable.
 
         Returns:
-            Pairs of gradient and variable, of these or fewer variables.
+            Pairs of gradient and variable, for the same variables or some of them.
 
         Raises:
             TypeError: `grads`, or the result of `_process`, is not a list of pairs.
@@ -52,12 +51,12 @@ class GradientProcessor(abc.ABC):
 
     @abc.abstractmethod
     def _process(self, grads: Pairs) -> Pairs:
-        """Returns the pairs to be applied."""
+        """Returns the pairs to apply."""
 
 
 @final
 class FilterNoneGrad(GradientProcessor):
-    """Leaves out the variables that have no gradient, and warns of them."""
+    """Drops the variables without a gradient, and logs a warning."""
 
     def _process(self, grads: Pairs) -> Pairs:
         missing = [variable_name(variable) for gradient, variable in grads if gradient is None]
@@ -68,13 +67,13 @@ class FilterNoneGrad(GradientProcessor):
 
 @final
 class GlobalNormClip(GradientProcessor):
-    """Scales all gradients down together where their common norm exceeds a bound.
+    """Scales all gradients by the same factor if their common norm exceeds a bound.
 
     After Pascanu, Mikolov and Bengio, "On the difficulty of training recurrent neural networks" (2013),
-    arXiv:1211.5063. If the norm is not finite, all gradients become NaN, so that it cannot go unnoticed.
+    arXiv:1211.5063. If the norm is not finite, all gradients become NaN, so that the error is noticed.
 
     Args:
-        global_norm: the largest norm of all gradients together.
+        global_norm: the largest common norm of all gradients.
 
     Raises:
         ValueError: `global_norm` is not above 0.
@@ -92,18 +91,18 @@ class GlobalNormClip(GradientProcessor):
 
 @final
 class MapGradient(GradientProcessor):
-    """Applies a function to each gradient whose variable's whole name matches.
+    """Applies a function to each gradient of a variable with a matching name.
 
     Args:
-        func: takes the gradient, or the gradient and the variable; returns the new one, or None to leave the
-            variable out of the training. A sparse gradient is given as a `tf.IndexedSlices` in which each
-            row occurs once.
-        regex: to match the whole name, such as `conv0/W`, without the prefix of a tower. A warning says
-            that it matches none.
+        func: takes the gradient, or the gradient and the variable; returns the new gradient, or None to
+            exclude the variable from the training. A sparse gradient is passed as a `tf.IndexedSlices` with
+            unique rows.
+        regex: matches the whole name, such as `conv0/W`, without the prefix of a tower. If there is no
+            match, a warning is logged.
 
     Raises:
-        TypeError: `func` is no function of one or two arguments.
-        ValueError: `regex` is no regular expression.
+        TypeError: `func` is not a function of one or two arguments.
+        ValueError: `regex` is not a regular expression.
     """
 
     def __init__(self, func: Callable[..., Any], regex: str = ".*") -> None:
@@ -126,15 +125,15 @@ class MapGradient(GradientProcessor):
 class ScaleGradient(GradientProcessor):
     """Multiplies gradients by numbers that depend on the variable: learning rates per layer.
 
-    Optimizers that divide by the gradient's own size, such as Adam, undo it but for 0.
+    Optimizers that divide by the size of the gradient, such as Adam, cancel any multiplier except 0.
 
     Args:
-        multipliers: a pair of regular expression and number, or a list of them. The first one that matches a
-            variable's whole name counts; 0 leaves the variable out of the training.
+        multipliers: a pair of regular expression and number, or a list of pairs. The first one that matches a
+            variable's whole name counts; 0 excludes the variable from the training.
 
     Raises:
-        TypeError: `multipliers` is something else.
-        ValueError: a string is no regular expression.
+        TypeError: `multipliers` has another type.
+        ValueError: a string is not a regular expression.
 
     Example:
         ```python
@@ -195,15 +194,15 @@ def apply_grad_processors(
 ) -> tf.train.Optimizer:
     """Makes an optimizer that processes gradients before it applies them.
 
-    With several towers in step, they are processed once, after they were averaged.
+    With several synchronous towers, the averaged gradients are processed, once.
 
     Args:
         optimizer: a `tf.train.Optimizer`.
-        processors: in the order in which they are to run.
+        processors: the processors, in the order of their application.
 
     Raises:
-        TypeError: `optimizer` is none (for Keras optimizers the message says what to use instead), or
-            `processors` is no list of `GradientProcessor`s.
+        TypeError: `optimizer` is another object (for a Keras optimizer, the message names its replacement),
+            or `processors` is not a list of `GradientProcessor`s.
 
     Example:
         ```python

@@ -1,4 +1,4 @@
-"""Operations on gradients, whether they are dense tensors or the touched rows of a large variable."""
+"""Operations on gradients, both dense tensors and the touched rows of a large variable."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ import tensorflow.compat.v1 as tf
 __all__ = ["Pairs", "check_pairs", "describe_rows", "map_values", "sum_rows", "values_of", "variable_name"]
 
 Pairs = list[tuple[Any, tf.Variable]]
-"""Gradients (tensors, `tf.IndexedSlices`, or None where there is none) with their variables."""
+"""Gradients (tensors, `tf.IndexedSlices`, or None without a gradient) with their variables."""
 
 
 def variable_name(variable: tf.Variable) -> str:
-    """Returns the variable's name as the model gave it, without the scope of a tower's own copy."""
+    """Returns the variable's name in the model, without the scope of a tower's own copy."""
     return re.sub(r"^tower\d+/", "", str(variable.op.name))
 
 
 def map_values(gradient: Any, function: Callable[[Any], Any]) -> Any:
-    """Applies a function to a gradient's numbers, whether it is dense or `tf.IndexedSlices`."""
+    """Applies a function to the values of a gradient, dense or `tf.IndexedSlices`."""
     if isinstance(gradient, tf.IndexedSlices):
         return tf.IndexedSlices(function(gradient.values), gradient.indices, gradient.dense_shape)
     return function(gradient)
 
 
 def values_of(gradient: Any) -> tf.Tensor:
-    """Returns a gradient's numbers; of `tf.IndexedSlices`, those of the touched rows."""
+    """Returns the values of a gradient; for `tf.IndexedSlices`, those of the touched rows."""
     return gradient.values if isinstance(gradient, tf.IndexedSlices) else gradient
 
 
 def sum_rows(gradient: Any) -> Any:
-    """Makes each row of `tf.IndexedSlices` occur once; a dense gradient stays as it is.
+    """Makes the rows of `tf.IndexedSlices` unique; returns a dense gradient unchanged.
 
-    A row that was looked up twice occurs twice, and its gradient is the sum. Operations that are not linear
-    (a norm, a clipping) would be wrong on the parts.
+    A row that was looked up twice occurs twice, and its gradient is the sum. Nonlinear operations (a norm, a
+    clipping) would be wrong on the separate parts.
     """
     if not isinstance(gradient, tf.IndexedSlices):
         return gradient
@@ -46,7 +46,7 @@ def sum_rows(gradient: Any) -> Any:
 
 
 def describe_rows(gradient: Any) -> list[Any]:
-    """Returns the arguments with which `tf.print` prints a gradient."""
+    """Returns the arguments for printing a gradient with `tf.print`."""
     if isinstance(gradient, tf.IndexedSlices):
         return ["rows", gradient.indices, gradient.values]
     return [gradient]

@@ -16,17 +16,17 @@ __all__ = ["LAMB"]
 
 @final
 class LAMB(WholeTensorUpdates, tf.train.AdamOptimizer):
-    """Adam with a step on each variable that is scaled to the variable's norm.
+    """Adam with a step for each variable that is scaled to the norm of the variable.
 
     After You et al., "Large Batch Optimization for Deep Learning" (2020), arXiv:1904.00962, algorithm 2, with
-    the identity for its function phi::
+    the identity as its function phi::
 
         m = beta1 m + (1 - beta1) g            m' = m / (1 - beta1^t)
         v = beta2 v + (1 - beta2) g^2          v' = v / (1 - beta2^t)
         u = m' / (sqrt(v') + epsilon) + weight_decay w
         w = w - learning_rate |w| / |u| u
 
-    The ratio of norms is 1 where either is 0. Sparse gradients are made dense.
+    The ratio of norms is 1 if either norm is 0. Sparse gradients are converted to dense ones.
 
     Args:
         learning_rate: a number, a tensor or variable, or a function that makes one.
@@ -34,8 +34,8 @@ class LAMB(WholeTensorUpdates, tf.train.AdamOptimizer):
         beta1: decay of the moving average of gradients.
         beta2: decay of the moving average of their squares.
         epsilon: keeps the denominator above 0.
-        exclude: regular expressions; a variable in whose name one is found has neither decay nor ratio, so
-            its step is Adam's. Usually biases and normalisation: `["/b$", "/gamma$", "/beta$"]`.
+        exclude: regular expressions; variables with matching names have neither decay nor ratio, so their
+            step is Adam's. Usually biases and normalisation: `["/b$", "/gamma$", "/beta$"]`.
 
     Raises:
         TypeError, ValueError: an argument has another type, or is out of range.

@@ -16,7 +16,7 @@ __all__ = ["LARS"]
 
 @final
 class LARS(WholeTensorUpdates, tf.train.Optimizer):
-    """Momentum with a learning rate of its own for each variable, from the norms of weight and gradient.
+    """Momentum with a separate learning rate for each variable, from the norms of weight and gradient.
 
     After You, Gitman and Ginsburg, "Large Batch Training of Convolutional Networks" (2017), arXiv:1708.03888,
     algorithm 1::
@@ -25,17 +25,17 @@ class LARS(WholeTensorUpdates, tf.train.Optimizer):
         p = momentum p + learning_rate local (g + weight_decay w)
         w = w - p
 
-    `local` is 1 where a norm is 0. The learning rate is inside of the momentum `p`, as in the paper; in
-    `tf.train.MomentumOptimizer` it is outside, which differs when the rate changes. Sparse gradients are made
-    dense.
+    `local` is 1 if a norm is 0. The learning rate is part of the momentum `p`, as in the paper; in
+    `tf.train.MomentumOptimizer` it is not, which differs when the rate changes. Sparse gradients are
+    converted to dense ones.
 
     Args:
         learning_rate: a number, a tensor or variable, or a function that makes one; of order 1 to 10.
-        momentum: the part of the last step that is in the next one.
+        momentum: the fraction of the last step in the next one.
         weight_decay: weight of the variable itself in its gradient.
         trust: the paper's trust coefficient (eta).
-        exclude: regular expressions; a variable in whose name one is found has neither decay nor local rate,
-            so its step is plain momentum. Usually biases and normalisation: `["/b$", "/gamma$", "/beta$"]`.
+        exclude: regular expressions; variables with matching names have neither decay nor local rate, so
+            their step is plain momentum. Usually biases and normalisation: `["/b$", "/gamma$", "/beta$"]`.
 
     Raises:
         TypeError, ValueError: an argument has another type, or is out of range.

@@ -21,7 +21,7 @@ from ._proxy_optimizer import ProxyOptimizer
 
 __all__ = ["DynamicLossScaleOptimizer"]
 
-_LARGEST = 2.0**100  # well within float32, far above what any cost needs
+_LARGEST = 2.0**100  # well within float32, far above the needs of any cost
 
 
 @final
@@ -39,23 +39,23 @@ class DynamicLossScaleOptimizer(ProxyOptimizer):
     """Computes gradients of a scaled cost, and skips the steps in which they overflow.
 
     After Micikevicius et al., "Mixed Precision Training" (2018), arXiv:1710.03740. The cost is multiplied
-    before it is differentiated, and the gradients, float32 as the variables are, are divided again, so
-    `compute_gradients` returns the true ones. If one is not finite when they are to be applied, nothing is
+    before differentiation, and the gradients, float32 like the variables, are divided again, so
+    `compute_gradients` returns the true gradients. If one is not finite at its application, nothing is
     updated (no variable, no slot) and the scale shrinks; after `growth_interval` good steps in a row it
     grows.
 
     Scale and counters are the variables `scale`, `good_steps` and `skipped_steps` under
-    `DynamicLossScaleOptimizer/`, in checkpoints as all are. The trainer's `global_step` counts skipped steps,
-    too.
+    `DynamicLossScaleOptimizer/`; checkpoints include them. The trainer's `global_step` also counts skipped
+    steps.
 
     Args:
         optimizer: applies the gradients.
-        initial_scale: the factor to begin with.
-        growth_interval: how many steps in a row must be good before the scale grows.
-        factor: multiplies the scale when it grows, and divides it when it shrinks; the scale is 1 at least.
+        initial_scale: the initial factor.
+        growth_interval: the number of good steps in a row before the scale grows.
+        factor: multiplies the scale when it grows, and divides it when it shrinks; the scale is at least 1.
 
     Raises:
-        TypeError: `optimizer` is no `tf.train.Optimizer`, or a variable is not float32 (see
+        TypeError: `optimizer` is not a `tf.train.Optimizer`, or a variable is not float32 (see
             `mixed_precision`).
         ValueError: a number is out of range; or (in `apply_gradients`) there is no gradient.
 
@@ -82,7 +82,7 @@ class DynamicLossScaleOptimizer(ProxyOptimizer):
     def compute_gradients(
         self, loss: tf.Tensor, var_list: Sequence[tf.Variable] | None = None, *args: Any, **kwargs: Any
     ) -> Pairs:
-        """Returns gradients of `loss`, computed by way of the scaled one."""
+        """Returns gradients of `loss`, computed from the scaled loss."""
         variables = tf.trainable_variables() if var_list is None else list(var_list)
         with tf.name_scope("loss_scale"):
             scale = self._state_for(variables).scale.read_value()
@@ -112,14 +112,14 @@ class DynamicLossScaleOptimizer(ProxyOptimizer):
         return tf.group(applied, *adapted, name=name)
 
     def variables(self) -> list[tf.Variable]:
-        """Returns the variables of this optimizer and of the one inside, in the current graph."""
+        """Returns the variables of this optimizer and of the inner one, in the current graph."""
         graph = outermost_graph()
         here = {id(state): state for (where, _), state in self._states.items() if where is graph}
         own = [variable for state in here.values() for variable in attrs.astuple(state, recurse=False)]
         return [*own, *super().variables()]
 
     def _state_for(self, variables: Sequence[tf.Variable]) -> _ScaleState:
-        """Returns the state that goes with these variables; towers with copies of their own each have one."""
+        """Returns the state for these variables; each tower with its own variables has a separate one."""
         keys = [(variable.graph, variable.op.name) for variable in variables]
         state = next((self._states[key] for key in keys if key in self._states), None)
         if state is None:
@@ -137,7 +137,7 @@ class DynamicLossScaleOptimizer(ProxyOptimizer):
             )
 
     def _adapt(self, state: _ScaleState, finite: tf.Tensor) -> list[tf.Operation]:
-        # After `finite`, and so after all gradients of this step have read the scale.
+        # After `finite`, and therefore after all gradients of this step have read the scale.
         with tf.control_dependencies([finite]):
             scale, good = state.scale.read_value(), state.good_steps.read_value() + 1
             grows = good >= self._growth_interval
@@ -155,8 +155,8 @@ class DynamicLossScaleOptimizer(ProxyOptimizer):
 def _divide(gradient: Any, scale: tf.Tensor, variable: tf.Variable) -> Any:
     if variable.dtype.base_dtype not in (tf.float32, tf.float64):
         raise TypeError(
-            f"DynamicLossScaleOptimizer: variable {variable.op.name!r} is {variable.dtype.base_dtype.name}, "
-            "whose unscaled gradients would vanish all the same. Make it float32: build the model in "
+            f"DynamicLossScaleOptimizer: variable {variable.op.name!r} is {variable.dtype.base_dtype.name}; "
+            "its unscaled gradients would still vanish. Make it float32: build the model in "
             "`with mixed_precision(tf.float16):`."
         )
     if gradient is None:

@@ -22,11 +22,11 @@ class PostProcessOptimizer(ProxyOptimizer):
 
     Args:
         optimizer: updates the variables.
-        func: takes a variable that was updated, and returns an op to be run, or None. The op reads the new
-            value of the variable. Its ops are placed where the variable is.
+        func: takes an updated variable, and returns an op to run, or None. The op reads the new value of the
+            variable. Its ops are placed on the variable's device.
 
     Raises:
-        TypeError: `optimizer` is no `tf.train.Optimizer`, `func` is no function, or it returned no op.
+        TypeError: `optimizer` is not a `tf.train.Optimizer`, `func` is not a function, or it returned no op.
 
     Example:
         ```python
@@ -67,14 +67,14 @@ class PostProcessOptimizer(ProxyOptimizer):
 
 @final
 class VariableAssignmentOptimizer(ProxyOptimizer):
-    """Gives variables new values after their update: to clip weights, to keep them normalised.
+    """Assigns new values to variables after their update, for example to clip or normalise weights.
 
     Args:
         optimizer: updates the variables.
-        func: takes a variable that was updated, and returns its new value, or None to leave it as it is.
+        func: takes an updated variable, and returns its new value, or None to keep the current one.
 
     Raises:
-        TypeError: `optimizer` is no `tf.train.Optimizer`, or `func` is no function.
+        TypeError: `optimizer` is not a `tf.train.Optimizer`, or `func` is not a function.
 
     Example:
         ```python

@@ -1,4 +1,4 @@
-"""The base class of optimizers around another one."""
+"""The base class of optimizers that wrap another one."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ __all__ = ["ProxyOptimizer"]
 
 
 class ProxyOptimizer(tf.train.Optimizer):
-    """Passes everything on to another optimizer; a subclass changes what happens before or after.
+    """Forwards all calls to another optimizer; a subclass adds work before or after them.
 
-    Proxies are wrapped around one another as needed. What `compute_gradients` returns are always true
-    gradients of the cost, so they may be averaged or processed further.
+    Proxies can be nested. `compute_gradients` always returns the true gradients of the cost, so they may be
+    averaged or processed further.
 
     Args:
         optimizer: a `tf.train.Optimizer`.
 
     Raises:
-        TypeError: `optimizer` is none; for a Keras optimizer the message names its replacement.
+        TypeError: `optimizer` is another object; for a Keras optimizer, the message names its replacement.
     """
 
     def __init__(self, optimizer: tf.train.Optimizer) -> None:
@@ -43,14 +43,14 @@ class ProxyOptimizer(tf.train.Optimizer):
         return self._inner.apply_gradients(grads_and_vars, global_step=global_step, name=name)
 
     def get_slot(self, var: tf.Variable, name: str) -> tf.Variable | None:
-        """Returns a variable kept beside `var` by this optimizer or the one inside; None if there is none."""
+        """Returns a slot variable of `var` from this optimizer or the inner one; None without such a slot."""
         own = super().get_slot(var, name)
         return self._inner.get_slot(var, name) if own is None else own
 
     def get_slot_names(self) -> list[str]:
-        """Returns names of the slots of this optimizer and of the one inside."""
+        """Returns the slot names of this optimizer and of the inner one."""
         return sorted({*super().get_slot_names(), *self._inner.get_slot_names()})
 
     def variables(self) -> list[tf.Variable]:
-        """Returns the variables of this optimizer and of the one inside, in the current graph."""
+        """Returns the variables of this optimizer and of the inner one, in the current graph."""
         return [*super().variables(), *self._inner.variables()]

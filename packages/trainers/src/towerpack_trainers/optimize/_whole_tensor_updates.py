@@ -1,4 +1,4 @@
-"""The base class of optimizers whose step depends on the norm of a whole tensor."""
+"""The base class of optimizers with steps that depend on the norm of a whole tensor."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ __all__ = ["WholeTensorUpdates", "learning_rate_tensor", "trust_ratio"]
 
 
 class WholeTensorUpdates(abc.ABC):
-    """Brings the ways in which `tf.train.Optimizer` applies a gradient down to one.
+    """Reduces the several apply methods of `tf.train.Optimizer` to a single one.
 
-    A sparse gradient is made dense first: norms are of whole tensors, and weight decay and momentum change
-    rows that no gradient touches.
+    A sparse gradient is first converted to a dense one: norms are of whole tensors, and weight decay and
+    momentum also change rows without a gradient.
     """
 
     @abc.abstractmethod
@@ -35,12 +35,12 @@ class WholeTensorUpdates(abc.ABC):
 
 
 def learning_rate_tensor(learning_rate: Any) -> tf.Tensor:
-    """Returns a learning rate, given as a number, a tensor, a variable or a function, as a tensor."""
+    """Converts a learning rate, given as a number, a tensor, a variable or a function, to a tensor."""
     return tf.convert_to_tensor(learning_rate() if callable(learning_rate) else learning_rate)
 
 
 def trust_ratio(numerator: tf.Tensor, denominator: tf.Tensor) -> tf.Tensor:
-    """Returns the quotient of two norms; 1 where either is 0, as the norm of a new bias is."""
+    """Returns the quotient of two norms; 1 if either is 0, for example for a new bias."""
     both = tf.logical_and(numerator > 0, denominator > 0)
     return tf.where(
         both, numerator / tf.where(both, denominator, tf.ones_like(denominator)), tf.ones_like(numerator)

@@ -1,4 +1,4 @@
-"""Prediction for many threads, whose requests become batches."""
+"""Prediction for many threads, with their requests combined into batches."""
 
 from __future__ import annotations
 
@@ -20,33 +20,35 @@ from ._requests import Call, Request, Task, WorkerLocal, answer_all
 
 __all__ = ["MultiThreadAsyncPredictor"]
 
-# How many requests may wait for each predictor, unless told otherwise.
+# The default capacity of the queue, for each predictor.
 _QUEUED = 100
 
 
 @final
 class MultiThreadAsyncPredictor:
-    """Predicts for single examples from many threads: whatever waits becomes a batch, without delay.
+    """Predicts for single examples from many threads. Waiting requests are combined into batches without
+    delay.
 
-    `predict(*arrays)` waits for the answer; `put_task` returns a future. Examples have no axis for the batch,
-    and neither have their results. Examples of unequal shapes are not put into one batch. An error of a batch
-    reaches the callers of that batch alone. Use it in a `with` block: `close` answers what waits, then ends
+    `predict(*arrays)` waits for the answer; `put_task` returns a future. Examples and their results have no
+    batch axis. Examples of unequal shapes are put into separate batches. An error of a batch is raised only
+    to the callers of that batch. Use it in a `with` block: `close` answers the waiting requests, then ends
     the threads.
 
-    Callbacks of futures run in these threads, and may ask for further predictions: `put_task` does not wait
-    for room there, a call is answered at once, and waiting for another future raises an error. What a
-    callback raises is logged.
+    Callbacks of futures run in these threads, and may request further predictions: there, `put_task` does not
+    wait for room, a call is answered immediately, and waiting for another future raises an error. Errors of a
+    callback are logged.
 
     Args:
-        predictors: an `OfflinePredictor`, a trainer's predictor or a list of such; each works in a thread of
-            its own, and runs its ops in that thread. The same one may be in the list several times, for
-            several cores.
-        batch_size: the most examples in a batch.
-        queue_size: how many requests may wait; those who make more wait, too. None: 100 for each predictor.
+        predictors: an `OfflinePredictor`, a trainer's predictor, or a list of these; each has its own thread
+            and runs its ops in that thread. The list may contain the same one several times, for several
+            cores.
+        batch_size: the maximum number of examples in a batch.
+        queue_size: the maximum number of waiting requests; further callers wait. None: 100 for each
+            predictor.
 
     Raises:
-        ConfigError: an argument is of another kind than described; the predictors have different inputs or
-            outputs; or one of these has no axis for the batch, or a fixed one.
+        ConfigError: an argument has a wrong type or value; the predictors have different inputs or outputs;
+            or one of these has no batch axis, or a fixed batch size.
 
     Example:
         ```python
@@ -75,7 +77,7 @@ class MultiThreadAsyncPredictor:
         self._worker = WorkerLocal()
 
     def start(self) -> None:
-        """Starts the threads; the first request does so, too. A second call does nothing."""
+        """Starts the threads, as the first request also does. A second call does nothing."""
         with self._starting:
             if self._threads:
                 return
@@ -89,21 +91,21 @@ class MultiThreadAsyncPredictor:
         """Predicts for one example, and waits for the answer.
 
         Args:
-            arrays: one per input, without the axis of the batch.
+            arrays: one per input, without the batch axis.
 
         Returns:
-            One array per output, without the axis of the batch.
+            One array per output, without the batch axis.
 
         Raises:
-            PredictorInputError: another number of arrays is given, or one has a shape or type that its input
-                does not take.
-            TrainerStateError: it is closed.
-            Exception: what predicting for the batch raised.
+            PredictorInputError: the number of arrays, or the shape or dtype of an array, does not match the
+                inputs.
+            TrainerStateError: the predictor is closed.
+            Exception: the error of the batch.
         """
         call = Call(self._checked(arrays))
         if self._worker.predictor is None:
             self._put(call)
-        else:  # a callback, whose thread cannot wait for itself
+        else:  # a callback; its thread cannot wait for itself
             _answer(self._worker.predictor, [call])
         return call.wait()  # type: ignore[no-any-return]
 
@@ -112,20 +114,20 @@ class MultiThreadAsyncPredictor:
     ) -> Future[list[Any]]:
         """Requests a prediction for one example, and returns its future.
 
-        Waits while the queue is full, except in a callback.
+        It waits while the queue is full, except in a callback.
 
         Args:
-            datapoint: a list or tuple of one array per input, without the axis of the batch, or a dict of
-                them by the inputs' names.
+            datapoint: a list or tuple of one array per input, without the batch axis, or a dict of arrays
+                keyed by the inputs' names.
             callback: called with the future when it is done, in a thread of this predictor.
 
         Returns:
-            A future of what a call returns or raises; it can be cancelled while the request waits.
+            A future with the result or the error of a call; it can be cancelled while the request waits.
 
         Raises:
-            PredictorInputError: the datapoint is of another kind, or an array has a shape or type that its
-                input does not take.
-            TrainerStateError: it is closed.
+            PredictorInputError: the datapoint has another type, or the shape or dtype of an array does not
+                match its input.
+            TrainerStateError: the predictor is closed.
         """
         task = Task(self._checked(arguments_of(datapoint, self._names)), self._worker)
         if callback is not None:
@@ -134,9 +136,9 @@ class MultiThreadAsyncPredictor:
         return task.future
 
     def close(self) -> None:
-        """Answers the requests that wait, and ends the threads. A second call does nothing.
+        """Answers the waiting requests, and ends the threads. A second call does nothing.
 
-        In a callback it does not wait for the threads, of which it is one.
+        In a callback it does not wait for the threads, since it runs in one of them.
         """
         self._requests.close()
         if self._worker.predictor is None:
@@ -162,7 +164,7 @@ class MultiThreadAsyncPredictor:
             self._requests.put(request, wait=self._worker.predictor is None)
         except ClosedError:
             raise TrainerStateError(
-                f"This {type(self).__name__} is closed. Call it inside of its `with` block."
+                f"This {type(self).__name__} is closed. Call it inside its `with` block."
             ) from None
         if not self._threads:
             self.start()
@@ -175,7 +177,7 @@ class MultiThreadAsyncPredictor:
                 batches = self._batches(taken)
                 while batches:
                     _answer(predictor, batches.pop(0))
-        except BaseException as error:  # such as a MemoryError: no request is to wait for this thread
+        except BaseException as error:  # such as a MemoryError: no request may wait for this thread
             self._requests.close()
             for batch in [*batches, self._requests.take(sys.maxsize)]:
                 answer_all(batch, (), error)
@@ -191,23 +193,23 @@ def _own_predictors(name: str, given: Any) -> list[Predictor]:
     if not listed or not all(isinstance(one, (OfflinePredictor, Predictor)) for one in listed):
         raise ConfigError(
             f"{name}(predictors={given!r}): expected an OfflinePredictor, a predictor of a trainer or of a "
-            "MultiTowerOfflinePredictor, or a list of such."
+            "MultiTowerOfflinePredictor, or a list of these."
         )
     if any(one.return_input for one in listed):
         raise ConfigError(f"{name} returns no inputs. Make its predictors without return_input=True.")
     if len({_signature(one) for one in listed}) > 1:
-        raise ConfigError(f"{name}: the predictors have different inputs or outputs. Give each kind its own.")
+        raise ConfigError(f"{name}: the predictors have different inputs or outputs. Make one for each kind.")
     for tensor in listed[0].inputs:
         if tensor.shape.rank == 0 or (tensor.shape.rank and tensor.shape[0] is not None):
             raise ConfigError(
                 f"{name}: the input {tensor.op.name!r} has shape {tensor.shape}, and cannot take a batch of "
-                "any size. Let its first axis be None in the model's inputs()."
+                "any size. Set its first axis to None in the model's inputs()."
             )
     for tensor in listed[0].outputs:
         if tensor.shape.rank == 0:
             raise ConfigError(
-                f"{name}: the output {tensor.op.name!r} is one number for a whole batch, and cannot be given "
-                "to its examples. Fetch a tensor with the axis of the batch."
+                f"{name}: the output {tensor.op.name!r} is one number for a whole batch and cannot be split "
+                "into examples. Fetch a tensor with a batch axis."
             )
     return [one.in_calling_thread() for one in listed]
 
@@ -230,16 +232,16 @@ def _answer(predictor: Predictor, batch: Sequence[Request]) -> None:
 
 
 def _predict(predictor: Predictor, batch: Sequence[Request]) -> tuple[Sequence[Any], BaseException | None]:
-    """Returns a result for each request, or what was raised instead."""
+    """Returns a result for each request, or the error instead."""
     try:
         arrays = [np.stack(column) for column in zip(*(request.arrays for request in batch))]
         outputs = predictor(*arrays)
         for tensor, output in zip(predictor.outputs, outputs):
             if np.ndim(output) == 0 or len(output) != len(batch):
                 raise ConfigError(
-                    f"The output {tensor.op.name!r} has shape {np.shape(output)} for {len(batch)} examples, "
-                    "and cannot be given to its examples. Fetch a tensor with the axis of the batch."
+                    f"The output {tensor.op.name!r} has shape {np.shape(output)} for {len(batch)} examples "
+                    "and cannot be split into examples. Fetch a tensor with a batch axis."
                 )
         return [list(row) for row in zip(*outputs)], None
-    except BaseException as error:  # it is the callers', and the thread goes on
+    except BaseException as error:  # raised in the callers; this thread continues
         return (), error

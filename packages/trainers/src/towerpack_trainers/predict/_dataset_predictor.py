@@ -12,7 +12,7 @@ from ._predict_config import PredictConfig
 
 __all__ = ["OTHER_PASS", "DatasetPredictor", "SimpleDatasetPredictor", "arguments_of", "as_flow", "restarted"]
 
-OTHER_PASS = "Another get_result() of this predictor has begun; it has one pass at a time."
+OTHER_PASS = "Another get_result() of this predictor has begun; it supports one pass at a time."
 
 _Self = TypeVar("_Self", bound="DatasetPredictor")
 
@@ -20,20 +20,20 @@ _Self = TypeVar("_Self", bound="DatasetPredictor")
 class DatasetPredictor(abc.ABC):
     """Predicts for each datapoint of a DataFlow, or of another iterable that can be iterated again.
 
-    A datapoint is a list or tuple in the order of the input names, or a dict by these.
+    A datapoint is a list or tuple in the order of the input names, or a dict keyed by them.
     """
 
     @abc.abstractmethod
     def get_result(self) -> Iterator[Any]:
-        """Yields what a predictor returns for each datapoint of one pass, in their order."""
+        """Yields the prediction for each datapoint of one pass, in order."""
 
     def get_all_result(self) -> list[Any]:
-        """Returns what a predictor returns for all datapoints of one pass, in their order."""
+        """Returns the predictions for all datapoints of one pass, in order."""
         return list(self.get_result())
 
     @abc.abstractmethod
     def close(self) -> None:
-        """Frees what the predictor holds. A second call does nothing."""
+        """Frees the resources of the predictor. A second call does nothing."""
 
     def __enter__(self: _Self) -> _Self:
         return self
@@ -47,14 +47,14 @@ class SimpleDatasetPredictor(DatasetPredictor):
     """Predicts for each datapoint of a flow, in this process; use it in a `with` block.
 
     Args:
-        config: the model, where its values come from, and the tensors to feed and fetch.
+        config: the model, the source of its values, and the tensors to feed and fetch.
         dataflow: a DataFlow, or another iterable that can be iterated again; `reset_state()` is called
-            before each pass, if there is one.
+            before each pass, if it exists.
 
     Raises:
         ConfigError: `dataflow` cannot be iterated again, or never ends.
-        TensorNotFoundError: the model has no tensor of a wanted name.
-        RestoreError, CheckpointError: the values do not fit, or cannot be read.
+        TensorNotFoundError: the model has no tensor of a requested name.
+        RestoreError, CheckpointError: the values do not match, or cannot be read.
 
     Example:
         ```python
@@ -71,12 +71,12 @@ class SimpleDatasetPredictor(DatasetPredictor):
         self._passes = 0
 
     def get_result(self) -> Iterator[Any]:
-        """Yields what an `OfflinePredictor` returns for each datapoint of one pass.
+        """Yields the result of an `OfflinePredictor` for each datapoint of one pass.
 
         Raises:
-            PredictorInputError: a datapoint is not what the model takes; the message has its number.
-            TrainerStateError: it is closed, or another pass has begun.
-            Exception: what the flow raised, with its own type.
+            PredictorInputError: a datapoint does not match the model; the message has its number.
+            TrainerStateError: the predictor is closed, or another pass has begun.
+            Exception: an error of the flow, with its original type.
         """
         self._passes += 1
         number_of_pass = self._passes
@@ -94,10 +94,10 @@ class SimpleDatasetPredictor(DatasetPredictor):
 
 
 def as_flow(owner: str, flow: Any) -> Iterable[Any]:
-    """Returns a flow that can be read again and again.
+    """Returns a flow that can be read repeatedly.
 
     Raises:
-        ConfigError: `flow` is none, or never ends; the message names the `owner`.
+        ConfigError: `flow` is not such a flow, or never ends; the message names the `owner`.
     """
     if not hasattr(flow, "__iter__") or hasattr(flow, "__next__"):
         raise ConfigError(
@@ -106,15 +106,15 @@ def as_flow(owner: str, flow: Any) -> Iterable[Any]:
         )
     if getattr(flow, "endless", False):
         raise ConfigError(
-            f"{owner}(dataflow=...) received {flow!r}, which repeats for ever; expected a flow whose pass "
-            "ends. Leave out the repetition, or write FixedSizeData(flow, size). An OfflinePredictor "
-            "predicts for single datapoints."
+            f"{owner}(dataflow=...) received {flow!r}, which repeats for ever; expected a flow with a finite "
+            "pass. Remove the repetition, or write FixedSizeData(flow, size). To predict for single "
+            "datapoints, use an OfflinePredictor."
         )
     return flow  # type: ignore[no-any-return]  # hasattr() tells mypy nothing
 
 
 def restarted(flow: Any) -> Iterator[Any]:
-    """Returns an iterator over one pass of a flow, which is reset first, if it can be."""
+    """Returns an iterator over one pass of a flow, after a reset if the flow supports it."""
     if hasattr(flow, "reset_state"):
         flow.reset_state()
     return iter(flow)
@@ -124,14 +124,15 @@ def arguments_of(datapoint: Any, names: Sequence[str]) -> Sequence[Any]:
     """Returns the components of a datapoint in the order of a predictor's inputs.
 
     Raises:
-        PredictorInputError: the datapoint is no list, tuple or dict, or a dict that lacks an input.
+        PredictorInputError: the datapoint is not a list, tuple or dict, or is a dict without one of the
+            inputs.
     """
     if isinstance(datapoint, Mapping):
         missing = [name for name in names if name not in datapoint]
         if missing:
             raise PredictorInputError(
-                f"received a dict with the keys {', '.join(map(str, datapoint))}; expected one with "
-                f"{', '.join(missing)}, too."
+                f"received a dict with the keys {', '.join(map(str, datapoint))}; expected also "
+                f"{', '.join(missing)}."
             )
         return [datapoint[name] for name in names]
     if isinstance(datapoint, (list, tuple)):

@@ -1,4 +1,4 @@
-"""Prediction over an input source, which needs no arguments."""
+"""Prediction over an input source, without arguments."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ class FeedfreePredictor(OwnSession):
     """Predicts for the next datapoint of an `InputSource` with each call.
 
     Args:
-        config: the model, where its values come from, and the tensors to fetch; `input_names` matters for
-            `return_input` alone.
-        source: brings in the model's inputs, such as `QueueInput(flow, infinite=False)`; it serves this
-            predictor alone.
+        config: the model, the source of its values, and the tensors to fetch; `input_names` is used only with
+            `return_input`.
+        source: brings in the model's inputs, such as `QueueInput(flow, infinite=False)`; it may serve only
+            this predictor.
 
     Attributes:
         graph: the graph of the evaluation replica; it is final.
 
     Raises:
-        ConfigError: `source` is no `InputSource`.
-        TensorNotFoundError: the model has no tensor of a wanted name.
-        RestoreError, CheckpointError: the values do not fit, or cannot be read.
+        ConfigError: `source` is not an `InputSource`.
+        TensorNotFoundError: the model has no tensor of a requested name.
+        RestoreError, CheckpointError: the values do not match, or cannot be read.
     """
 
     def __init__(self, config: PredictConfig, source: InputSource) -> None:
@@ -61,7 +61,7 @@ class FeedfreePredictor(OwnSession):
         """Predicts for the next datapoint.
 
         Args:
-            arrays: none.
+            arrays: must be empty.
 
         Returns:
             One array per output name; with `return_input`, a pair of the inputs and these.
@@ -69,11 +69,11 @@ class FeedfreePredictor(OwnSession):
         Raises:
             tf.errors.OutOfRangeError: the input ended; `reset_state` begins a new pass.
             TypeError: an array is given.
-            TrainerStateError: it is closed.
-            Exception: what the source's data raised, with its own type.
+            TrainerStateError: the predictor is closed.
+            Exception: an error of the source's data, with its original type.
         """
         if arrays:
-            raise TypeError(f"FeedfreePredictor has an input of its own; received {len(arrays)} arrays.")
+            raise TypeError(f"FeedfreePredictor takes no arguments; received {len(arrays)} arrays.")
         self._model.get_session()
         for (inputs, outputs), _ in self._pass:
             return (inputs, outputs) if self._return_input else outputs
@@ -85,7 +85,7 @@ class FeedfreePredictor(OwnSession):
         """Begins a new pass of the input.
 
         Raises:
-            TrainerStateError: it is closed.
+            TrainerStateError: the predictor is closed.
         """
         self._model.get_session()
         self._pass = self._tower.evaluate(self._fetches)

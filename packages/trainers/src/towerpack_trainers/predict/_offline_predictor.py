@@ -1,4 +1,4 @@
-"""Prediction in a graph and session of its own."""
+"""Prediction in a separate graph and session."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ __all__ = ["OfflinePredictor"]
 
 @final
 class OfflinePredictor(OwnSession):
-    """Predicts with arrays of a batch; holds a session, so use it in a `with` block.
+    """Predicts for a batch of arrays. It holds a session, so use it in a `with` block.
 
     Several threads may call it.
 
     Args:
-        config: the model, where its values come from, and the tensors to feed and fetch.
+        config: the model, the source of its values, and the tensors to feed and fetch.
 
     Attributes:
-        inputs: the tensors that are fed.
-        outputs: the tensors that are fetched.
-        return_input: whether a call returns a pair, of the arrays fed and the outputs.
+        inputs: the tensors to feed.
+        outputs: the tensors to fetch.
+        return_input: whether a call returns a pair: the arrays fed, and the outputs.
         graph: the graph of the evaluation replica; it is final.
 
     Raises:
-        TensorNotFoundError: the model has no tensor of a wanted name.
-        RestoreError, CheckpointError: the values do not fit, or cannot be read.
+        TensorNotFoundError: the model has no tensor of a requested name.
+        RestoreError, CheckpointError: the values do not match, or cannot be read.
 
     Example:
         >>> import numpy as np
@@ -65,16 +65,16 @@ class OfflinePredictor(OwnSession):
             One array per output name; with `return_input`, a pair of the arrays fed and these.
 
         Raises:
-            PredictorInputError: another number of arrays is given, or one has a shape or type that its input
-                does not take.
-            TrainerStateError: it is closed.
+            PredictorInputError: the number of arrays, or the shape or dtype of an array, does not match the
+                inputs.
+            TrainerStateError: the predictor is closed.
         """
         return self._predict(*arrays)
 
     def in_calling_thread(self) -> Predictor:
-        """Returns a function of the same tensors, in the same session, whose ops run in the thread of a call.
+        """Returns a function with the same tensors and session that runs its ops in the calling thread.
 
-        TensorFlow then needs no other thread, which saves a small model half of a call; branches of a large
-        one are not computed side by side.
+        TensorFlow then needs no other thread, which halves the time of a call for a small model; parallel
+        branches of a large model are computed one after the other.
         """
         return self._predict.in_calling_thread()

@@ -17,19 +17,19 @@ __all__ = ["DataParallelOfflinePredictor", "MultiTowerOfflinePredictor"]
 
 @final
 class MultiTowerOfflinePredictor(OwnSession):
-    """One predictor for each device; a thread for each of them keeps all devices busy.
+    """One predictor for each device. Use one thread for each of them to keep all devices busy.
 
     Args:
-        config: the model, where its values come from, and the tensors to feed and fetch.
-        devices: the devices, such as ["/gpu:0", "/gpu:1"], or numbers of GPUs, -1 for the CPU.
+        config: the model, the source of its values, and the tensors to feed and fetch.
+        devices: the devices, such as ["/gpu:0", "/gpu:1"], or the indices of GPUs, -1 for the CPU.
 
     Attributes:
         graph: the graph of the evaluation replicas; it is final.
 
     Raises:
-        ConfigError: a device is none, or is not there, or is named twice.
-        TensorNotFoundError: the model has no tensor of a wanted name.
-        RestoreError, CheckpointError: the values do not fit, or cannot be read.
+        ConfigError: a device is invalid, does not exist, or is named twice.
+        TensorNotFoundError: the model has no tensor of a requested name.
+        RestoreError, CheckpointError: the values do not match, or cannot be read.
     """
 
     def __init__(self, config: PredictConfig, devices: Sequence[int | str]) -> None:
@@ -49,32 +49,32 @@ class MultiTowerOfflinePredictor(OwnSession):
         """
         if n not in range(len(self._predictors)):
             raise ConfigError(
-                f"get_predictor({n!r}): expected 0 to {len(self._predictors) - 1}, a device's number."
+                f"get_predictor({n!r}): expected the number of a device, 0 to {len(self._predictors) - 1}."
             )
         return self._predictors[n]
 
     def get_predictors(self) -> list[Predictor]:
-        """Returns the predictors of all devices, in their order."""
+        """Returns the predictors of all devices, in order."""
         return list(self._predictors)
 
 
 @final
 class DataParallelOfflinePredictor(OwnSession):
-    """One call runs the replicas on all devices, each with a batch of its own; nothing is split.
+    """One call runs the replicas on all devices, each with its own batch; no batch is split.
 
     Args:
-        config: the model, where its values come from, and the tensors to feed and fetch.
-        devices: the devices, such as ["/gpu:0", "/gpu:1"], or numbers of GPUs, -1 for the CPU.
+        config: the model, the source of its values, and the tensors to feed and fetch.
+        devices: the devices, such as ["/gpu:0", "/gpu:1"], or the indices of GPUs, -1 for the CPU.
 
     Attributes:
-        inputs: the tensors that are fed: those of the first replica, then those of the second, and so on.
-        outputs: the tensors that are fetched, in the same order.
+        inputs: the tensors to feed: those of the first replica, then those of the second, and so on.
+        outputs: the tensors to fetch, in the same order.
         graph: the graph of the evaluation replicas; it is final.
 
     Raises:
-        ConfigError: a device is none, or is not there, or is named twice.
-        TensorNotFoundError: the model has no tensor of a wanted name.
-        RestoreError, CheckpointError: the values do not fit, or cannot be read.
+        ConfigError: a device is invalid, does not exist, or is named twice.
+        TensorNotFoundError: the model has no tensor of a requested name.
+        RestoreError, CheckpointError: the values do not match, or cannot be read.
     """
 
     def __init__(self, config: PredictConfig, devices: Sequence[int | str]) -> None:
@@ -98,9 +98,9 @@ class DataParallelOfflinePredictor(OwnSession):
             `return_input`, a pair of the arrays fed and these.
 
         Raises:
-            PredictorInputError: another number of arrays is given, or one has a shape or type that its input
-                does not take.
-            TrainerStateError: it is closed.
+            PredictorInputError: the number of arrays, or the shape or dtype of an array, does not match the
+                inputs.
+            TrainerStateError: the predictor is closed.
         """
         return self._predict(*arrays)
 

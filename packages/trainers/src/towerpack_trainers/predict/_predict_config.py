@@ -32,18 +32,18 @@ class PredictConfig:
         model: the model; its evaluation replica is built.
         tower_func: a function that builds a replica from one tensor per spec, instead of `model`; see
             `ModelDesc.build_graph`.
-        input_signature: the specs of its inputs; `tower_func` needs them.
-        session_init: where the variables' values come from, such as `SaverRestore("train_log/run/latest")`;
-            None: from their initializers, with a warning if any of them are trainable.
-        output_names: names of the tensors to fetch, as the model names them.
+        input_signature: the specs of its inputs; required with `tower_func`.
+        session_init: the source of the variables' values, such as `SaverRestore("train_log/run/latest")`;
+            None: their initializers, with a warning if any of them are trainable.
+        output_names: names of the tensors to fetch, as in the model.
         input_names: names of inputs or tensors to feed; None: all inputs.
-        return_input: whether a call returns a pair: the arrays that were fed, and the outputs.
-        ema: whether the averages that the callback `EMA` keeps are put in place of the weights when values
-            are restored. Variables without an average keep their restored values.
-        session_config: options of the session, used as they are; None: `default_session_config()`.
+        return_input: whether a call returns a pair: the arrays fed, and the outputs.
+        ema: whether the moving averages of the callback `EMA` replace the weights when values are restored.
+            Variables without an average keep their restored values.
+        session_config: options of the session, used unchanged; None: `default_session_config()`.
 
     Raises:
-        ConfigError: the arguments contradict each other, or one is of another kind than described.
+        ConfigError: the arguments contradict each other, or an argument has a wrong type or value.
     """
 
     model: ModelDesc | None = attrs.field(
@@ -82,14 +82,14 @@ class PredictConfig:
         if self.ema and self.session_init is None:
             raise ConfigError(
                 "PredictConfig(ema=True) takes averages from a checkpoint, but received no session_init. "
-                "Give one, such as SaverRestore(path)."
+                "Pass one, such as SaverRestore(path)."
             )
 
     def make_tower_func(self) -> TowerFunc:
-        """Makes the function that builds replicas, without any so far.
+        """Makes the function that builds replicas; no replica is built yet.
 
         Raises:
-            ModelError: the specs are not distinct, well-named `tf.TensorSpec`s.
+            ModelError: a spec is not a `tf.TensorSpec` with a valid and unique name.
         """
         if self.model is not None:
             return TowerFunc(self.model.build_graph, self.model.inputs())
@@ -97,21 +97,21 @@ class PredictConfig:
         return TowerFunc(self.tower_func, self.input_signature)
 
     def make_session_config(self, devices: Sequence[str] = ()) -> tf.ConfigProto:
-        """Returns the options of a session with replicas on some devices."""
+        """Returns the options of a session with replicas on the given devices."""
         return self.session_config or default_session_config(devices)
 
     def restore(self, sess: tf.Session) -> None:
-        """Gives the variables of a session their values.
+        """Restores the values of a session's variables.
 
         Raises:
-            RestoreError, CheckpointError: the values do not fit, lack averages, or cannot be read.
+            RestoreError, CheckpointError: the values do not match, lack averages, or cannot be read.
         """
         if self.session_init is not None:
             (self.session_init.averaged() if self.ema else self.session_init).restore(sess)
         elif untrained := sess.graph.get_collection(tf.GraphKeys.TRAINABLE_VARIABLES):
             _log.warning(
                 "PredictConfig received no session_init: the trainable variables (%d, such as %s) keep their "
-                "initial values, so an untrained model predicts. Give session_init=SaverRestore(path).",
+                "initial values, so the model is untrained. Pass session_init=SaverRestore(path).",
                 len(untrained),
                 untrained[0].op.name,
             )

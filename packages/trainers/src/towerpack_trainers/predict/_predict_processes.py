@@ -1,4 +1,4 @@
-"""Processes that predict, as their parent controls them."""
+"""Prediction processes, as controlled by their parent."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ from ._predict_worker import Failure
 __all__ = ["PredictProcess", "PredictProcesses"]
 
 _PROGRAM = "from towerpack_trainers.predict._predict_worker import main; main()"
-# How many datapoints a process has at a time: one that it computes, and one that waits for it.
+# The maximum number of datapoints of a process: one in computation, and one waiting.
 _DATAPOINTS_AHEAD = 2
-# How long a process that was told to end may take, in seconds, before it is killed.
+# The time, in seconds, for a process to end before it is killed.
 _SECONDS_TO_END = 5.0
 
 
 @final
 class PredictProcess:
-    """One process, which has received some datapoints.
+    """One process with its current datapoints.
 
     Args:
-        name: names it in messages.
+        name: its name in messages.
         config: the pickled `PredictConfig`.
-        processes: how many there are.
-        gpu: the only GPU that it sees; None: it sees none.
+        processes: the number of processes.
+        gpu: the index of its only visible GPU; None: no GPU.
 
     Attributes:
-        pipe: this process's end of the connection.
+        pipe: the parent's end of the connection.
     """
 
     def __init__(self, name: str, config: bytes, processes: int, gpu: int | None) -> None:
@@ -61,21 +61,21 @@ class PredictProcess:
 
     @property
     def load(self) -> int:
-        """How many datapoints it has."""
+        """The number of its datapoints."""
         return len(self._tasks)
 
     @property
     def has_room(self) -> bool:
-        """Whether it may be sent one more datapoint."""
+        """Whether it can take one more datapoint."""
         return self.load < _DATAPOINTS_AHEAD
 
     @property
     def is_busy(self) -> bool:
-        """Whether an answer is to come."""
+        """Whether an answer is pending."""
         return bool(self._tasks) or not self._ready
 
     def send(self, number: int, datapoint: Any) -> None:
-        """Sends it a datapoint.
+        """Sends a datapoint to the process.
 
         Raises:
             PredictorProcessError: the process died.
@@ -85,13 +85,13 @@ class PredictProcess:
             self.pipe.send((number, datapoint))
 
     def receive(self) -> tuple[int | None, Any]:
-        """Returns the next answer: the datapoint's number, and the result, or the exception that it raised.
+        """Returns the next answer: the datapoint's number, and the result or the raised exception.
 
-        The first answer has no number; it tells that the model was built.
+        The first answer has no number; it reports that the model is built.
 
         Raises:
             PredictorProcessError: the process died.
-            Exception: what building the model raised.
+            Exception: an error while the model was built.
         """
         with self._noticing_death():
             number, result = self.pipe.recv()
@@ -105,11 +105,11 @@ class PredictProcess:
         return number, result
 
     def tell_to_end(self) -> None:
-        """Closes the pipe, whose end ends the process."""
+        """Closes the pipe, which makes the process end."""
         self.pipe.close()
 
     def wait(self) -> None:
-        """Waits until the process has ended, and kills it if that takes too long."""
+        """Waits until the process has ended; kills it after a time-out."""
         try:
             self._process.wait(_SECONDS_TO_END)
         except subprocess.TimeoutExpired:
@@ -124,12 +124,12 @@ class PredictProcess:
             self._process.wait()
             raise PredictorProcessError(
                 f"{self._name} {_describe_end(self._process.returncode)} {self._occupation()}. The processes "
-                "of this predictor are ended; a new pass starts new ones."
+                "of this predictor have been ended; a new pass starts new ones."
             ) from None
 
     def _occupation(self) -> str:
         if not self._ready:
-            return "before it had built the model; what it wrote to its standard error says more"
+            return "before it had built the model; see its standard error for details"
         return f"while it predicted datapoint {self._tasks[0]}" if self._tasks else "between two datapoints"
 
     def _rebuilt(self, number: int | None, failure: Failure) -> BaseException:
@@ -146,8 +146,8 @@ class PredictProcesses:
     """Several processes with the same model.
 
     Args:
-        config: what each of them predicts.
-        gpus: the GPU of each of them; None: it computes on the CPU.
+        config: the configuration of each process.
+        gpus: the GPU of each process; None: it computes on the CPU.
 
     Raises:
         ConfigError: `config` cannot be sent to a process.
@@ -165,11 +165,11 @@ class PredictProcesses:
             raise
 
     def have_room(self) -> bool:
-        """Returns whether a process may be sent a datapoint."""
+        """Returns whether a process can take a datapoint."""
         return any(process.has_room for process in self._processes)
 
     def send(self, number: int, datapoint: Any) -> None:
-        """Sends a datapoint to the process with the fewest of them.
+        """Sends a datapoint to the process with the fewest datapoints.
 
         Raises:
             PredictorProcessError: that process died.
@@ -177,18 +177,19 @@ class PredictProcesses:
         min(self._processes, key=lambda process: process.load).send(number, datapoint)
 
     def receive(self) -> dict[int, Any]:
-        """Waits for answers, and returns those that are there: results or exceptions by datapoints' numbers.
+        """Waits for answers, and returns all available results or exceptions, keyed by the datapoints'
+        numbers.
 
         Raises:
             PredictorProcessError: a process died.
-            Exception: what building the model raised.
+            Exception: an error while the model was built.
         """
         by_pipe = {process.pipe: process for process in self._processes if process.is_busy}
         answers = [by_pipe[pipe].receive() for pipe in connection.wait(list(by_pipe))]  # type: ignore[index]
         return {number: result for number, result in answers if number is not None}
 
     def drain(self) -> None:
-        """Waits for all answers that are to come, and drops them."""
+        """Waits for all pending answers, and drops them."""
         while any(process.load for process in self._processes):
             self.receive()
 
@@ -202,12 +203,12 @@ class PredictProcesses:
 
 
 def _visible_gpu(number: int) -> str:
-    """Returns what the environment calls a GPU: this process may itself see some of the host's GPUs alone."""
+    """Returns the name of a GPU in the environment: only some of the host's GPUs may be visible here."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     names = None if visible is None else visible.split(",")
     if names is not None and number not in range(len(names)):
         raise ConfigError(
-            f"gpus=[...] names GPU {number}, but CUDA_VISIBLE_DEVICES={visible!r} lets this process see "
+            f"gpus=[...] names GPU {number}, but CUDA_VISIBLE_DEVICES={visible!r} allows this process only "
             f"{len(names)}."
         )
     return str(number) if names is None else names[number]
@@ -218,19 +219,19 @@ def _pickled(config: PredictConfig) -> bytes:
     try:
         _ConfigPickler(file).dump(config)
         return file.getvalue()
-    except Exception as error:  # whatever pickling a user's objects raises
+    except Exception as error:  # pickling a user's objects may raise any error
         raise ConfigError(
-            f"The PredictConfig cannot be sent to a process: {type(error).__name__}: {error}. Let the model "
-            "keep what cannot be pickled, such as open files and sessions, out of itself."
+            f"The PredictConfig cannot be sent to a process: {type(error).__name__}: {error}. Remove objects "
+            "that cannot be pickled, such as open files and sessions, from the model."
         ) from error
 
 
 @final
 class _ConfigPickler(cloudpickle.Pickler):
-    """Keeps the names of files, in place of which cloudpickle 3.1.3 writes one for all code.
+    """Keeps the file names of code objects, which cloudpickle 3.1.3 replaces by a single name.
 
-    Else the traceback of an error in the model would not show its lines. towerpack_dataflow does the same for
-    its workers.
+    Otherwise the traceback of an error in the model would not show its lines. towerpack_dataflow does the
+    same for its workers.
     """
 
     def reducer_override(self, obj: Any) -> Any:

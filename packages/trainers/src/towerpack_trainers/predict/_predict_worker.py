@@ -1,4 +1,4 @@
-"""What a process that predicts does: it builds the model, then answers datapoints until its pipe ends."""
+"""The main program of a prediction process: builds the model, and answers datapoints of a pipe."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ __all__ = ["Failure", "main"]
 @final
 @attrs.frozen
 class Failure:
-    """An error of a worker, ready to travel.
+    """An error of a worker in a form that can be sent.
 
     Attributes:
-        pickled: the exception; empty if it cannot be sent.
+        pickled: the exception; empty if it cannot be pickled.
         trace: its traceback, as text.
     """
 
@@ -38,26 +38,26 @@ class Failure:
 
     @classmethod
     def of(cls, error: BaseException) -> Failure:
-        """Packs an exception, if its pickle makes the same one again."""
+        """Packs an exception, if its pickle restores an equal exception."""
         pickled = b""
         try:
             pickled = pickle.dumps(error)
             if type(pickle.loads(pickled)) is not type(error):
                 pickled = b""
-        except Exception:  # whatever pickling a user's exception raises: the text goes alone then
+        except Exception:  # pickling a user's exception may raise any error; only the text is sent then
             pickled = b""
         return cls(pickled, "".join(traceback.format_exception(error)))
 
 
 def main() -> None:
-    """Answers the datapoints of a pipe, whose number is the first argument, until the pipe ends."""
-    # Ctrl-C reaches all processes of a terminal; the parent ends this one by its pipe.
+    """Answers the datapoints of a pipe until it ends; the first argument is the number of the pipe."""
+    # Ctrl-C reaches all processes of a terminal; the parent ends this one through its pipe.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     pipe = Connection(int(sys.argv[1]))
-    # Where the parent has closed the pipe, or has died.
+    # The parent has closed the pipe, or has died.
     with contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError):
         _serve(pipe, int(sys.argv[2]))
-    # Without TensorFlow's threads, which may still run, being waited for.
+    # Exits without waiting for TensorFlow's threads, which may still run.
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(0)
@@ -69,7 +69,7 @@ def _serve(pipe: Connection, processes: int) -> None:
         predict = OfflinePredictor(_with_threads(config, processes))
     except (EOFError, ConnectionResetError):
         raise
-    except Exception as error:  # whatever a model or a checkpoint raises
+    except Exception as error:  # a model or a checkpoint may raise any error
         pipe.send((None, Failure.of(error)))
         return
     names = [tensor.op.name for tensor in predict.inputs]
@@ -86,7 +86,7 @@ def _serve(pipe: Connection, processes: int) -> None:
 
 
 def _receive(pipe: Connection, tasks: queue.SimpleQueue[Any]) -> None:
-    """Reads at all times, so that the parent never waits for this process while this one waits for it."""
+    """Reads continuously, so that the parent never waits for this process while this process waits for it."""
     try:
         while True:
             tasks.put(pipe.recv())
@@ -95,7 +95,7 @@ def _receive(pipe: Connection, tasks: queue.SimpleQueue[Any]) -> None:
 
 
 def _with_threads(config: PredictConfig, processes: int) -> PredictConfig:
-    """Shares the cores among the processes, unless options of the session are given."""
+    """Divides the cores among the processes, unless session options are given."""
     if config.session_config is not None:
         return config
     options = default_session_config()

@@ -28,11 +28,11 @@ class PredictionGraph:
 
     Args:
         owner: the class of the predictor, for messages.
-        config: the model and where its values come from.
-        devices: where the replicas will be.
+        config: the model and the source of its values.
+        devices: the devices of the replicas.
 
     Attributes:
-        graph: the graph, final once the session is there.
+        graph: the graph; final after `open`.
         function: the model's tower function.
     """
 
@@ -58,7 +58,7 @@ class PredictionGraph:
         """Makes the predictor of one replica.
 
         Raises:
-            TensorNotFoundError: the model has no tensor of a wanted name.
+            TensorNotFoundError: the model has no tensor of a requested name.
         """
         names, outputs = self.input_names(), self._config.output_names
         return make_predictor(self.get_session, tower, names, outputs, self._config.return_input)
@@ -72,7 +72,7 @@ class PredictionGraph:
         """Creates the session, and restores the values.
 
         Raises:
-            RestoreError, CheckpointError: the values do not fit, or cannot be read.
+            RestoreError, CheckpointError: the values do not match, or cannot be read.
         """
         self._sess = create_session(self.graph, self._options)
         try:
@@ -85,10 +85,10 @@ class PredictionGraph:
         """Returns the session.
 
         Raises:
-            TrainerStateError: it is closed.
+            TrainerStateError: the predictor is closed.
         """
         if self._closed:
-            raise TrainerStateError(f"This {self._owner} is closed. Call it inside of its `with` block.")
+            raise TrainerStateError(f"This {self._owner} is closed. Call it inside its `with` block.")
         return self._sess
 
     def close(self) -> None:
@@ -99,7 +99,7 @@ class PredictionGraph:
 
 
 class OwnSession(abc.ABC):
-    """What predictors with a session of their own have in common; use them in a `with` block.
+    """The base class of predictors with their own session; use them in a `with` block.
 
     Attributes:
         graph: the graph of the evaluation replicas; it is final.
@@ -117,7 +117,7 @@ class OwnSession(abc.ABC):
         """The session.
 
         Raises:
-            TrainerStateError: it is closed.
+            TrainerStateError: the predictor is closed.
         """
         return self._model.get_session()
 

@@ -20,10 +20,10 @@ __all__ = ["PredictionTowers", "add_prediction_tower", "device_name"]
 
 
 def device_name(device: int | str) -> str:
-    """Returns the name of a device, which may be given as the number of a GPU, or as -1 for the CPU.
+    """Returns the name of a device, which may be given as the index of a GPU, or as -1 for the CPU.
 
     Raises:
-        ConfigError: the device is none, or is not there.
+        ConfigError: the device is invalid or does not exist.
     """
     if isinstance(device, int) and not isinstance(device, bool) and device >= -1:
         device = "/cpu:0" if device == -1 else f"/gpu:{device}"
@@ -45,7 +45,7 @@ def add_prediction_tower(
     Args:
         function: the model.
         context: its tower context.
-        device: where it is; None: where TensorFlow puts it.
+        device: the device of the replica; None lets TensorFlow choose.
         inputs: its input tensors; None: placeholders.
     """
     note_devices([] if device is None else [device])
@@ -57,12 +57,12 @@ def add_prediction_tower(
 
 @final
 class PredictionTowers:
-    """The predictors of a trainer: one replica for each device, one callable for the same tensors.
+    """The predictors of a trainer: one replica for each device, one callable for each set of tensors.
 
     Args:
-        function: the trainer's tower function, whose variables exist when the first predictor is made.
+        function: the trainer's tower function; its variables must exist when the first predictor is made.
         graph: the trainer's graph.
-        scope: gives the context in which to build.
+        scope: makes the context in which to build.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class PredictionTowers:
         output_names: Sequence[str],
         device: int | str | None,
     ) -> Predictor:
-        """Returns the predictor of some tensors on a device; see `TowerTrainer.get_predictor`."""
+        """Returns the predictor for the given tensors on a device; see `TowerTrainer.get_predictor`."""
         name = None if device is None else device_name(device)
         key = None if name is None else _canonical(name)
         tower = self._towers.get(key) or self._towers.setdefault(key, self._build(name))
@@ -97,6 +97,6 @@ class PredictionTowers:
 
 
 def _canonical(device: str) -> tuple[Any, ...]:
-    """Returns the same for each way to write a device."""
+    """Returns an equal value for all spellings of a device."""
     spec = tf.DeviceSpec.from_string(device)
     return spec.job, spec.replica, spec.task, spec.device_type.upper(), spec.device_index or 0

@@ -18,7 +18,7 @@ __all__ = ["MultiProcessDatasetPredictor"]
 
 _log = logging.getLogger("towerpack_trainers")
 
-# How many datapoints of each process may be on their way, or wait for an earlier one that is late.
+# The maximum number of datapoints per process that are in progress, or finished before an earlier one.
 _MOST_AHEAD = 4
 
 
@@ -26,22 +26,21 @@ _MOST_AHEAD = 4
 class MultiProcessDatasetPredictor(DatasetPredictor):
     """Predicts for each datapoint of a flow in several processes, and keeps their order.
 
-    This process reads the flow, which may have workers of its own. The processes are started by the first
-    pass and serve the later ones; `close`, which a `with` block calls, ends them. They also end when this
-    process does, however that ends. They import nothing of the main module, which needs no
+    This process reads the flow, which may have its own workers. The first pass starts the prediction
+    processes, and later passes reuse them; `close`, which a `with` block calls, ends them. They also end
+    whenever this process ends, even if it is killed. They do not import the main module, so a script needs no
     `if __name__ == "__main__":`.
 
     Args:
-        config: the model, where its values come from, and the tensors to feed and fetch. It is sent to the
+        config: the model, the source of its values, and the tensors to feed and fetch. It is sent to the
             processes by cloudpickle.
         dataflow: a DataFlow, or another iterable that can be iterated again; `reset_state()` is called
-            before each pass, if there is one.
-        processes: how many processes.
-        gpus: the number of the GPU that each of them sees; None: they compute on the CPU, whose cores they
-            share.
+            before each pass, if it exists.
+        processes: the number of processes.
+        gpus: the index of the visible GPU of each process; None: they compute on the CPU and share its cores.
 
     Raises:
-        ConfigError: an argument is of another kind than described.
+        ConfigError: an argument has a wrong type or value.
     """
 
     def __init__(
@@ -61,20 +60,20 @@ class MultiProcessDatasetPredictor(DatasetPredictor):
         self._passes, self._closed = 0, False
 
     def get_result(self) -> Iterator[Any]:
-        """Yields what an `OfflinePredictor` returns for each datapoint of one pass.
+        """Yields the result of an `OfflinePredictor` for each datapoint of one pass.
 
-        The death of a process ends the others, and the next pass starts new ones.
+        If a process dies, the others are ended, and the next pass starts new ones.
 
         Raises:
             PredictorProcessError: a process died, or raised an error that cannot be sent.
-            PredictorInputError: a datapoint is not what the model takes.
-            TrainerStateError: it is closed, or another pass has begun.
-            Exception: what the flow or a process raised, with its own type; a note has the process, the
-                datapoint's number and the traceback there.
+            PredictorInputError: a datapoint does not match the model.
+            TrainerStateError: the predictor is closed, or another pass has begun.
+            Exception: an error of the flow or of a process, with its original type; a note has the process,
+                the datapoint's number and the traceback there.
         """
         if self._closed:
             raise TrainerStateError(
-                "This MultiProcessDatasetPredictor is closed. Use it inside of its `with` block."
+                "This MultiProcessDatasetPredictor is closed. Use it inside its `with` block."
             )
         self._passes += 1
         for result in self._predict_all(self._passes):
@@ -114,7 +113,7 @@ class MultiProcessDatasetPredictor(DatasetPredictor):
             try:
                 self._processes.drain()  # answers to a pass that was left before its end
             except PredictorProcessError as error:
-                _log.warning("New processes are started: %s", error)
+                _log.warning("Starting new processes: %s", error)
                 self._end()
         if self._processes is None:
             self._processes = PredictProcesses(self._config, self._gpus)

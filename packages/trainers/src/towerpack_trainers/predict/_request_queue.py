@@ -1,4 +1,4 @@
-"""A bounded queue of requests, from which a worker takes all that wait. Pure."""
+"""A bounded queue of requests; a worker takes all waiting requests at once. Pure."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ T = TypeVar("T")
 
 @final
 class ClosedError(Exception):
-    """A request was put into a queue that is closed."""
+    """A request was put into a closed queue."""
 
 
 @final
 class RequestQueue(Generic[T]):
-    """Requests of many threads, for one thread or several that take them in batches.
+    """Requests of many threads, taken in batches by one or more other threads.
 
     Args:
-        size: how many requests may wait; `put` waits for room.
+        size: the capacity; `put` waits for room.
 
     Example:
         >>> requests = RequestQueue(10)
@@ -41,14 +41,14 @@ class RequestQueue(Generic[T]):
         self._filled, self._emptied = threading.Condition(lock), threading.Condition(lock)
 
     def put(self, request: T, wait: bool = True) -> None:
-        """Adds a request, and waits for room before that.
+        """Adds a request, after waiting for room.
 
         Args:
-            request: to add.
-            wait: False: adds it over the size, in a thread that takes requests.
+            request: the request.
+            wait: False adds it even if the queue is full, for threads that take requests.
 
         Raises:
-            ClosedError: the queue is closed, or is closed while this waits.
+            ClosedError: the queue is closed, or is closed while this call waits.
         """
         with self._filled:
             while wait and len(self._requests) >= self._size and not self._closed:
@@ -59,7 +59,7 @@ class RequestQueue(Generic[T]):
             self._filled.notify()
 
     def take(self, most: int) -> list[T]:
-        """Waits for a request, and returns all that are there, but at most `most`; none once it is closed."""
+        """Waits for a request, and returns at most `most` waiting requests; none after `close`."""
         with self._filled:
             while not self._requests and not self._closed:
                 self._filled.wait()
@@ -68,7 +68,7 @@ class RequestQueue(Generic[T]):
             return taken
 
     def close(self) -> None:
-        """Refuses new requests; those that wait are still taken."""
+        """Refuses new requests; waiting ones are still taken."""
         with self._filled:
             self._closed = True
             self._filled.notify_all()

@@ -1,4 +1,4 @@
-"""Requests to an asynchronous predictor: calls, whose threads wait, and tasks, which have a future. Pure."""
+"""Requests to an asynchronous predictor: calls with a waiting thread, and tasks with a future. Pure."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ __all__ = ["Call", "Reply", "Request", "Task", "Turn", "WorkerLocal", "answer_al
 
 _log = logging.getLogger("towerpack_trainers")
 
-# How many of the waiting threads are woken at once: each wakes the next one. All at once, they would wait for
-# the interpreter, and each would be put to sleep and woken once more.
+# The number of waiting threads that are woken at once: each wakes the next one. If all were woken at once,
+# they would wait for the interpreter, and each would be suspended and woken once more.
 _WOKEN_AT_ONCE = 2
 
 
 @final
 class WorkerLocal(threading.local):
-    """Says for each thread whether it answers requests, and must not wait for an answer.
+    """Marks threads that answer requests, and therefore must not wait for an answer.
 
     Attributes:
-        predictor: of the thread; None in threads that answer nothing.
+        predictor: the predictor of the thread; None in other threads.
     """
 
     predictor: Any = None
 
 
 class Request(abc.ABC):
-    """One example to predict for.
+    """One example for prediction.
 
     Args:
-        arrays: one per input, without the axis of the batch.
+        arrays: one per input, without the batch axis.
 
     Attributes:
-        arrays: as given.
+        arrays: the given arrays.
     """
 
     def __init__(self, arrays: Sequence[Any]) -> None:
@@ -48,37 +48,37 @@ class Request(abc.ABC):
 
     @property
     def shapes(self) -> tuple[tuple[int, ...], ...]:
-        """The shapes of the arrays; only examples of equal shapes make a batch."""
+        """The shapes of the arrays; a batch contains only examples of equal shapes."""
         return tuple(array.shape for array in self.arrays)
 
     @abc.abstractmethod
     def begin(self) -> bool:
-        """Returns whether the answer is still wanted; from then on, it will come."""
+        """Returns whether the answer is still needed; after True, `answer` follows."""
 
     @abc.abstractmethod
     def answer(self, result: Any, error: BaseException | None) -> Turn | None:
-        """Takes the result, or the error instead of one; returns the turn of a thread that waits by one."""
+        """Sets the result, or the error instead; returns the turn of a waiting thread, if there is one."""
 
 
 @final
 class Turn:
-    """What one thread waits for: it is woken by another waiting thread, and wakes the following one.
+    """A place in the chain of waiting threads: each thread is woken by another one, and wakes the next.
 
     Attributes:
-        following: the turn that comes after; set before this one comes.
+        following: the next turn; set before this one comes.
     """
 
     def __init__(self) -> None:
         self.following: Turn | None = None
         self._lock = threading.Lock()
         self._lock.acquire()
-        # What happened first: the turn "came", or the thread "left". One `setdefault` is one step for all.
+        # The first event: the turn "came", or the thread "left". A `setdefault` is atomic.
         self._first: dict[None, str] = {}
 
     def wait(self) -> None:
         """Waits for the turn, and passes it on.
 
-        Ctrl-C may end the wait; then the turn passes by this thread when it comes.
+        Ctrl-C may end the wait; the turn then skips this thread.
         """
         try:
             self._lock.acquire()
@@ -87,7 +87,7 @@ class Turn:
                 self.following.come()
 
     def come(self) -> None:
-        """Lets `wait` return."""
+        """Makes `wait` return."""
         turn: Turn | None = self
         while turn is not None and turn._first.setdefault(None, "came") == "left":
             turn = turn.following
@@ -97,7 +97,7 @@ class Turn:
 
 @final
 class Call(Request):
-    """A request whose thread does nothing but wait, which costs less than a future."""
+    """A request with a thread that waits for the answer, which costs less than a future."""
 
     def __init__(self, arrays: Sequence[Any]) -> None:
         super().__init__(arrays)
@@ -112,7 +112,7 @@ class Call(Request):
         return self._turn
 
     def wait(self) -> Any:
-        """Waits for the answer and returns it, or raises the error."""
+        """Waits for the answer; returns the result or raises the error."""
         self._turn.wait()
         result, error = self._answer
         if error is not None:
@@ -122,23 +122,23 @@ class Call(Request):
 
 @final
 class Reply(Future[Any]):
-    """A future; the first thread that waits for it without a time limit does so by a `Turn`.
+    """A future. The first thread that waits for it without a time limit uses a `Turn`.
 
     Args:
-        worker: of the threads that answer requests.
+        worker: marks the threads that answer requests.
     """
 
     def __init__(self, worker: WorkerLocal) -> None:
         super().__init__()
         self._worker = worker
-        # What came first: the turn of a waiting thread; or None, as there will be an answer or none.
+        # The first event: the turn of a waiting thread; or None, after the future was settled or cancelled.
         self._first: dict[None, Turn | None] = {}
 
     def result(self, timeout: float | None = None) -> Any:
         """Returns the result, or raises the error; see `concurrent.futures.Future`.
 
         Raises:
-            TrainerStateError: there is none yet, and this is a thread that makes them.
+            TrainerStateError: the result is not available yet, and this thread computes results.
         """
         self._check_may_wait(timeout)
         if timeout is None and not self._first:
@@ -151,29 +151,32 @@ class Reply(Future[Any]):
         """Returns the error, or None; see `concurrent.futures.Future`.
 
         Raises:
-            TrainerStateError: as `result`.
+            TrainerStateError: see `result`.
         """
         self._check_may_wait(timeout)
         return super().exception(timeout)
 
     def add_done_callback(self, fn: Callable[[Future[Any]], object]) -> None:
-        """Adds a callback; what it raises is logged, also `SystemExit`, as its thread answers others."""
+        """Adds a callback. Logs all its errors, even `SystemExit`: its thread answers other requests."""
 
         def call(future: Future[Any]) -> None:
             try:
                 fn(future)
             except BaseException as error:
                 if isinstance(error, Exception) or self._worker.predictor is None:
-                    raise  # `Future` logs the first kind; the second is of the user's own thread
-                _log.exception("The callback %r of a prediction raised %r; it ends nothing.", fn, error)
+                    raise  # logged by `Future`, or raised in the user's own thread
+                _log.exception(
+                    "The callback %r of a prediction raised %r; the predictor continues.", fn, error
+                )
 
         super().add_done_callback(call)
 
     def _check_may_wait(self, timeout: float | None) -> None:
         if timeout is None and self._worker.predictor is not None and not self.done():
             raise TrainerStateError(
-                "A callback of a prediction waits for another prediction, in the thread that makes them: it "
-                "would wait for ever. Give that one a callback as well, or wait in a thread of your own."
+                "A callback of a prediction waits for another prediction, in the thread that computes both: "
+                "it would wait for ever. Use a callback for that prediction as well, or wait in another "
+                "thread."
             )
 
     def cancel(self) -> bool:
@@ -184,7 +187,7 @@ class Reply(Future[Any]):
         return cancelled
 
     def settle(self) -> Turn | None:
-        """Returns the turn of the thread that waits by one; later ones wait as for any future."""
+        """Returns the turn of the waiting thread; later threads wait as for any future."""
         return self._first.setdefault(None, None)
 
 
@@ -194,10 +197,10 @@ class Task(Request):
 
     Args:
         arrays: as for `Request`.
-        worker: of the threads that answer requests.
+        worker: marks the threads that answer requests.
 
     Attributes:
-        future: has the answer, later.
+        future: the future of the answer.
     """
 
     def __init__(self, arrays: Sequence[Any], worker: WorkerLocal) -> None:
@@ -224,12 +227,12 @@ class Task(Request):
 def answer_all(
     requests: Sequence[Request], results: Sequence[Any], error: BaseException | None = None
 ) -> None:
-    """Gives each request its result, or all of them the error.
+    """Sets the result of each request, or the error of all.
 
     Args:
         requests: the requests.
-        results: one for each of them, unless there is an error.
-        error: what happened instead.
+        results: one for each request, unless there is an error.
+        error: the error instead of results.
     """
     answers = [None] * len(requests) if error else results
     answered = [request.answer(result, error) for request, result in zip(requests, answers)]
@@ -244,6 +247,6 @@ def _own_copy(error: BaseException) -> BaseException:
     """Returns a copy for one thread to raise: each raise writes a traceback into the exception."""
     try:
         copied = copy.copy(error)
-    except BaseException:  # whatever copying a user's exception raises
+    except BaseException:  # copying a user's exception may raise any error
         return error
     return copied.with_traceback(error.__traceback__) if type(copied) is type(error) else error

@@ -1,7 +1,7 @@
-"""Gradients of towers that have variables of their own, averaged onto the device of each.
+"""Averages the gradients of towers with separate variables, and puts the result on the device of each tower.
 
-Every way takes and gives the gradients in the order of the variables, so what a tower applies to its variable
-is the average of all towers' gradients by that variable, whatever came in between.
+Every mode takes and returns the gradients in the order of the variables, so each tower updates its variable
+with the average of all towers' gradients for that variable, regardless of the intermediate steps.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _Sum = Callable[[Sequence[tf.Tensor], int], list[tf.Tensor]]
 
 
 def choose_mode(mode: str | None, devices: Sequence[str]) -> str:
-    """Chooses how to average over these devices.
+    """Chooses the averaging mode for the given devices.
 
     Args:
         mode: one of `MODES`; None: "nccl" between GPUs, "cpu" otherwise.
         devices: the devices of the towers.
 
     Raises:
-        ConfigError: there is no such mode, or the devices cannot do it.
+        ConfigError: there is no such mode, or the devices do not support it.
     """
     gpus = are_gpus(devices) and len(devices) > 1
     if mode is None:
@@ -44,7 +44,7 @@ def choose_mode(mode: str | None, devices: Sequence[str]) -> str:
         )
     if mode == "hierarchical" and len(devices) < 2:
         raise ConfigError(
-            'mode="hierarchical" divides the devices into two groups, but there is one. Use mode="cpu".'
+            'mode="hierarchical" divides the devices into two groups, but there is only one. Use mode="cpu".'
         )
     return mode
 
@@ -53,10 +53,10 @@ def all_reduce(towers: Sequence[Sequence[Any]], devices: Sequence[str], mode: st
     """Averages gradients over towers.
 
     Args:
-        towers: for each tower, its gradients (dense or `tf.IndexedSlices`), in one order.
+        towers: for each tower, its gradients (dense or `tf.IndexedSlices`), in the same order.
         devices: the device of each tower.
         mode: "cpu": each gradient on the CPU. "hierarchical": packed, on the towers' devices, within two
-            groups and then between them. "nccl": packed, by NCCL.
+            groups and then between them. "nccl": packed, with NCCL.
 
     Returns:
         For each tower, the averages, in the same order.
@@ -91,7 +91,7 @@ def _merge(packable: Sequence[bool], packed: Sequence[Any], others: Sequence[Any
 def _reduce_packed(
     towers: Sequence[Sequence[tf.Tensor]], devices: Sequence[str], sum_of: _Sum
 ) -> list[list[tf.Tensor]]:
-    """Averages gradients packed into one flat tensor per device, so that each device sums one of them."""
+    """Averages gradients packed into one flat tensor per device; each device sums one of them."""
     if not towers[0]:
         return [[] for _ in towers]
     packer = GradientPacker.like(towers[0], count=len(devices))
@@ -118,13 +118,13 @@ def _sum_on(devices: Sequence[str]) -> _Sum:
 def sum_in_two_groups(tensors: Sequence[tf.Tensor], devices: Sequence[str], number: int) -> list[tf.Tensor]:
     """Sums tensors onto each device: within the first and the second half, then between the two.
 
-    Where links within a half are faster than between halves, as on hosts with eight GPUs, only one tensor
+    If links within a half are faster than links between halves, as on hosts with eight GPUs, only one tensor
     crosses in each direction.
 
     Args:
-        tensors: of one shape and dtype, one per device.
+        tensors: tensors of the same shape and dtype, one per device.
         devices: at least two.
-        number: chooses the meeting point in each half, in turn.
+        number: selects the device of the sum in each half, in turn.
     """
     half = len(devices) // 2
     groups = [range(half), range(half, len(devices))]
@@ -136,7 +136,7 @@ def sum_in_two_groups(tensors: Sequence[tf.Tensor], devices: Sequence[str], numb
     totals: list[tf.Tensor] = []
     for group, place in zip(groups, meeting):
         with tf.device(place):
-            # In the same order in both halves: so all towers get the same bits.
+            # In the same order in both halves, so that all towers get the same bits.
             total = partial[0] + partial[1]
         totals += [total] * len(group)
     return totals
@@ -145,13 +145,13 @@ def sum_in_two_groups(tensors: Sequence[tf.Tensor], devices: Sequence[str], numb
 def sum_over_gpus(tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
     """Sums tensors onto the device of each.
 
-    This is the one place that calls NCCL, and our tests do not run it: they have no GPUs. NCCL waits until
-    all devices take part, so all of the results must be run together.
+    This is the only place that calls NCCL, and our tests do not run it: they have no GPUs. NCCL waits until
+    all devices take part, so all results must be run together.
 
     Args:
-        tensors: of one shape and dtype, each on another GPU of this host.
+        tensors: tensors of the same shape and dtype, each on a different GPU of this host.
     """
-    # Not public since TensorFlow 2, but used by its own strategies; the op, NcclAllReduce, is.
+    # Not public since TensorFlow 2, but used by its own strategies; the op, NcclAllReduce, is public.
     from tensorflow.python.ops import nccl_ops
 
     return list(nccl_ops.all_sum(tensors))

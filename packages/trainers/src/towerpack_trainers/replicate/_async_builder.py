@@ -1,4 +1,4 @@
-"""Towers that share their variables and update them each on its own."""
+"""Towers that share their variables and update them independently."""
 
 from __future__ import annotations
 
@@ -17,17 +17,18 @@ __all__ = ["AsyncMultiGPUBuilder"]
 
 @final
 class AsyncMultiGPUBuilder(DataParallelBuilder):
-    """Shared variables; each tower applies its gradients as soon as it has them.
+    """Shared variables; each tower applies its gradients as soon as it has computed them.
 
-    After Recht et al., "Hogwild!" (2011), arXiv:1106.5730. A tower may compute with variables that others
-    have updated meanwhile, so runs are not reproducible. One step of the loop makes as many updates as there
-    are towers. Two towers may update one variable at the same moment, and then a part of one update can get
-    lost, unless the optimizer has `use_locking=True`.
+    After Recht et al., "Hogwild!" (2011), arXiv:1106.5730. A tower may use variables that others update
+    meanwhile, so runs are not reproducible. One step of the loop makes one update for each tower. If two
+    towers update a variable at the same moment, a part of one update can get lost, unless the optimizer has
+    `use_locking=True`.
 
     Args:
         devices: the device of each tower.
-        variable_devices: where variables live and are updated; see `SyncMultiGPUParameterServerBuilder`.
-        scale_gradient: divide gradients by the number of towers, so that the updates of one step together are
+        variable_devices: the devices of the variables and their updates; see
+            `SyncMultiGPUParameterServerBuilder`.
+        scale_gradient: divide gradients by the number of towers, so that the combined updates of one step are
             about that of the average, and learning rates can be kept.
         seed: see `DataParallelBuilder`.
     """

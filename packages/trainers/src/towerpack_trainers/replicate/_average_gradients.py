@@ -14,10 +14,11 @@ __all__ = ["average", "average_gradients"]
 
 
 def average_gradients(towers: Sequence[Pairs]) -> list[tuple[Any, tf.Variable]]:
-    """Averages gradients over towers that share their variables, each where its variable is.
+    """Averages gradients over towers that share their variables, each on the device of its variable.
 
     Args:
-        towers: for each tower, pairs of gradient (dense or `tf.IndexedSlices`) and variable, in one order.
+        towers: for each tower, pairs of gradient (dense or `tf.IndexedSlices`) and variable, in the same
+            order.
 
     Returns:
         One pair per variable.
@@ -35,7 +36,7 @@ def average_gradients(towers: Sequence[Pairs]) -> list[tuple[Any, tf.Variable]]:
 
 
 def average(gradients: Sequence[Any]) -> Any:
-    """Averages one gradient over towers; the average is sparse if the gradient is so in all towers."""
+    """Averages one gradient over towers; the average is sparse if the gradient is sparse in all towers."""
     if len(gradients) == 1:
         return gradients[0]
     if all(isinstance(gradient, tf.IndexedSlices) for gradient in gradients):

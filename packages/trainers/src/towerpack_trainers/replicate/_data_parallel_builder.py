@@ -1,4 +1,4 @@
-"""One replica per device: what all ways to combine their gradients have in common."""
+"""One replica per device: the base class of all builders that combine the gradients of towers."""
 
 from __future__ import annotations
 
@@ -20,17 +20,16 @@ __all__ = ["DataParallelBuilder"]
 class DataParallelBuilder(Builder):
     """Adds one replica of a model per device to the current graph, and the ops that train it.
 
-    Every tower takes inputs of its own; nothing is split. So a step trains on as many batches as there are
-    devices.
+    Every tower takes its own inputs; no batch is split. So a step trains on one batch for each device.
 
     Args:
         devices: the device of each tower, such as "/gpu:0"; "/cpu:1" and so on are virtual CPU devices, which
-            the session must be told of (`default_session_config(devices)` does).
-        seed: makes dropout masks depend on seed, step, tower and layer alone. None: they are drawn anew.
+            the session options must include (`default_session_config(devices)` does that).
+        seed: makes dropout masks depend only on seed, step, tower and layer. None: they differ in each run.
         exchange: see `Builder`.
 
     Raises:
-        ConfigError: a device is no device, is not there, or is named twice.
+        ConfigError: a device is invalid, does not exist, or is named twice.
 
     Example:
         ```python
@@ -55,7 +54,7 @@ class DataParallelBuilder(Builder):
         optimizer: tf.train.Optimizer | MakeOptimizer | None = None,
     ) -> tf.Operation:
         """Builds the towers, their gradients and the updates; see `Builder.build`."""
-        # Before the towers: initial values that are random depend on how many ops there are before them.
+        # Before the towers: random initial values depend on the number of ops before them.
         made = None if optimizer is None else make_optimizer(optimizer)
         return super().build(cost_function, take_inputs, made)
 

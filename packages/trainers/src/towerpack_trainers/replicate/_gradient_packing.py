@@ -1,4 +1,4 @@
-"""Gradients packed into few tensors, for exchanges whose cost is mostly per tensor."""
+"""Gradients packed into few tensors, for exchanges with a high cost per tensor."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ __all__ = ["GradientPacker"]
 
 @final
 class GradientPacker:
-    """Packs a row of gradients into few flat tensors and back, each gradient where it was.
+    """Packs a list of gradients into few flat tensors, and unpacks them in the same order.
 
-    A flat tensor holds neighbours of one dtype, so it is ready as soon as these are, while others are still
+    A flat tensor holds neighbours of one dtype, so it is ready as soon as they are, while others are still
     being computed.
 
     Args:
-        shapes: the gradients' shapes, all of them known.
+        shapes: the gradients' shapes, fully defined.
         dtypes: their dtypes.
-        count: about how many flat tensors to make of each dtype.
+        count: the approximate number of flat tensors for each dtype.
 
     Raises:
-        ValueError: a shape is not known, or `count` is below 1.
+        ValueError: a shape is not fully defined, or `count` is below 1.
 
     Example:
         >>> import tensorflow.compat.v1 as tf
@@ -44,13 +44,13 @@ class GradientPacker:
         for index, shape in enumerate(shapes):
             if not shape.is_fully_defined():
                 raise ValueError(
-                    f"GradientPacker cannot pack gradient {index}: its shape {shape} is not known."
+                    f"GradientPacker cannot pack gradient {index}: its shape {shape} is unknown."
                 )
         self._buckets = Buckets.by_count(shapes, dtypes, count)
 
     @classmethod
     def like(cls, gradients: Sequence[tf.Tensor], count: int = 1) -> GradientPacker:
-        """Makes a packer for gradients of these shapes and types."""
+        """Makes a packer for gradients of these shapes and dtypes."""
         return cls([gradient.shape for gradient in gradients], [g.dtype for g in gradients], count)
 
     def pack(self, gradients: Sequence[tf.Tensor]) -> list[tf.Tensor]:
@@ -58,5 +58,5 @@ class GradientPacker:
         return self._buckets.pack(gradients)
 
     def unpack(self, packed: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-        """Takes flat tensors apart into gradients, in the order they had."""
+        """Splits flat tensors into gradients, in the original order."""
         return self._buckets.unpack(packed)

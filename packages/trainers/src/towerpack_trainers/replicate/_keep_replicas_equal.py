@@ -20,13 +20,13 @@ class _Replicas(Protocol):
 
 @final
 class KeepReplicasEqual(Callback):
-    """Copies the first tower's variables to the others: all before training, statistics again and again.
+    """Copies the first tower's variables to the others: all before training, statistics periodically.
 
-    Statistics are copied after each epoch and for each checkpoint. So a resumed run, whose replicas begin as
-    copies of the saved one, goes on as the run that saved it.
+    Statistics are copied after each epoch and for each checkpoint. In a resumed run, the replicas begin as
+    copies of the saved one; therefore it continues exactly like the original run.
 
     Args:
-        builder: has built the towers.
+        builder: the builder with the towers.
     """
 
     chief_only = False
@@ -51,9 +51,9 @@ class KeepReplicasEqual(Callback):
         self._runs = False
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns no state, and makes the replicas equal, as they will be in a run that begins from here.
+        """Returns an empty state, and makes the replicas equal, as they are in a run resumed from here.
 
-        A callback has no other moment before a checkpoint, which may be written between two triggers, too.
+        A callback has no other hook before a checkpoint, which may also be written between two triggers.
         """
         if self._runs:
             self._trigger_epoch()

@@ -26,24 +26,23 @@ __all__ = [
 
 @final
 class SyncMultiGPUTrainer(SingleCostTrainer):
-    """Trains on several devices in step, in the way that suits them best.
+    """Trains synchronously on several devices, in the mode that suits them best.
 
-    Every tower takes a datapoint of its own from the input; nothing is split. So the total batch is the
+    Every tower takes its own datapoint from the input; no datapoint is split. So the total batch is the
     flow's batch times the number of devices, and `steps_per_epoch` is not divided.
 
-    Several GPUs get a copy of the variables each, as by `SyncMultiGPUTrainerReplicated`; other devices share
-    them, as by `SyncMultiGPUTrainerParameterServer`. The numbers are the same.
+    GPUs each get a copy of the variables, as with `SyncMultiGPUTrainerReplicated`; other devices share them,
+    as with `SyncMultiGPUTrainerParameterServer`. The results are the same.
 
     Args:
-        config: the training; its input must be one that several towers can take from. None: `setup_graph`
-            tells what to train.
+        config: the training; several towers must be able to take from its input. None: call `setup_graph`.
         devices: devices such as "/gpu:0"; "/cpu:1" and so on are virtual CPU devices, for tests. A number is
-            that many devices: GPUs where this host has any, else virtual CPU devices, with a warning.
-        gpus: numbers of GPUs, or how many to use, instead of `devices`. With neither, all GPUs of this host;
-            where there is none, one tower trains on the CPU, and a warning is logged.
+            the number of devices: GPUs if this host has any, else virtual CPU devices, with a warning.
+        gpus: the indices of GPUs, or their number, instead of `devices`. Without both, all GPUs of this host;
+            without a GPU, one tower trains on the CPU, and a warning is logged.
 
     Raises:
-        ConfigError: a device is no device, is not there, or is named twice; or the input cannot serve several
+        ConfigError: a device is invalid, does not exist, or is named twice; or the input cannot serve several
             towers.
 
     Example:
@@ -70,7 +69,7 @@ class SyncMultiGPUTrainer(SingleCostTrainer):
 
 
 def choose_builder(devices: Sequence[str], seed: int | None) -> DataParallelBuilder:
-    """Returns the builder of towers in step that suits devices best.
+    """Returns the builder of synchronous towers that suits the devices best.
 
     Args:
         devices: the device of each tower.
@@ -83,17 +82,17 @@ def choose_builder(devices: Sequence[str], seed: int | None) -> DataParallelBuil
 
 @final
 class SyncMultiGPUTrainerParameterServer(SingleCostTrainer):
-    """Trains on several devices in step: shared variables, averaged gradients, one update.
+    """Trains synchronously on several devices: shared variables, averaged gradients, one update.
 
     Args:
         config: the training, or None; see `SyncMultiGPUTrainer`.
         devices: devices such as "/gpu:0" or "/cpu:1"; see `SyncMultiGPUTrainer`.
-        gpus: numbers of GPUs, or how many to use, instead of `devices`.
-        ps_device: where variables live: "cpu", on the CPU; "gpu", each on the tower's device that has the
-            fewest bytes of them. None: "gpu" for up to two GPUs, else "cpu".
+        gpus: the indices of GPUs, or their number, instead of `devices`.
+        ps_device: the device of the variables: "cpu", the CPU; "gpu", for each variable the tower's device
+            with the fewest bytes of variables. None: "gpu" for up to two GPUs, else "cpu".
 
     Raises:
-        ConfigError: as `SyncMultiGPUTrainer`; or `ps_device` is something else.
+        ConfigError: see `SyncMultiGPUTrainer`; or `ps_device` has another value.
     """
 
     def __init__(
@@ -118,21 +117,21 @@ class SyncMultiGPUTrainerParameterServer(SingleCostTrainer):
 
 @final
 class SyncMultiGPUTrainerReplicated(SingleCostTrainer):
-    """Trains on several devices in step: a copy of the variables on each, averaged gradients, equal updates.
+    """Trains synchronously on several devices: copied variables, averaged gradients, equal updates.
 
-    The copies are set to the first tower's values before training. Those variables that gradients do not
-    train, such as moving averages, are set so again after each epoch and before each checkpoint. Only the
-    first tower's are saved, under the names they have under any other trainer.
+    The copies are set to the first tower's values before training. Variables without a gradient, such as
+    moving averages, are also copied after each epoch and before each checkpoint. Only the first tower's
+    variables are saved, under the same names as with any other trainer.
 
     Args:
         config: the training, or None; see `SyncMultiGPUTrainer`.
         devices: devices such as "/gpu:0" or "/cpu:1"; see `SyncMultiGPUTrainer`.
-        gpus: numbers of GPUs, or how many to use, instead of `devices`.
-        mode: how gradients are averaged: "nccl", between GPUs; "hierarchical", on the devices, within two
+        gpus: the indices of GPUs, or their number, instead of `devices`.
+        mode: the averaging mode: "nccl", between GPUs; "hierarchical", on the devices, within two
             groups and then between them; "cpu", on the CPU. None: "nccl" between GPUs, else "cpu".
 
     Raises:
-        ConfigError: as `SyncMultiGPUTrainer`; or there is no such mode, or the devices cannot do it.
+        ConfigError: see `SyncMultiGPUTrainer`; or there is no such mode, or the devices do not support it.
         TowerRuleError: the towers do not make the same variables.
     """
 
@@ -153,18 +152,18 @@ class SyncMultiGPUTrainerReplicated(SingleCostTrainer):
 
 @final
 class AsyncMultiGPUTrainer(SingleCostTrainer):
-    """Trains on several devices out of step: each applies its gradients to shared variables when it has them.
+    """Trains asynchronously on several devices: each applies its gradients to shared variables immediately.
 
-    One step makes as many updates as there are towers. `AsyncMultiGPUBuilder` says what that means.
+    One step makes one update for each tower. See `AsyncMultiGPUBuilder` for the consequences.
 
     Args:
         config: the training, or None; see `SyncMultiGPUTrainer`.
         devices: devices such as "/gpu:0" or "/cpu:1"; see `SyncMultiGPUTrainer`.
-        gpus: numbers of GPUs, or how many to use, instead of `devices`.
+        gpus: the indices of GPUs, or their number, instead of `devices`.
         scale_gradient: divide gradients by the number of towers.
 
     Raises:
-        ConfigError: as `SyncMultiGPUTrainer`.
+        ConfigError: see `SyncMultiGPUTrainer`.
     """
 
     def __init__(

@@ -21,16 +21,16 @@ __all__ = ["SyncMultiGPUParameterServerBuilder"]
 class SyncMultiGPUParameterServerBuilder(DataParallelBuilder):
     """Shared variables, averaged gradients, one update per step.
 
-    One step is exactly that of one tower with all the towers' batches as one, if the cost is a mean over
-    examples and depends on the batch in no other way.
+    One step equals that of one tower with the combined batch of all towers, if the cost is a mean over
+    examples and does not depend on the batch otherwise.
 
     Args:
         devices: the device of each tower.
-        variable_devices: where variables live, are averaged and updated. With several, each variable goes to
-            the device with the fewest bytes of variables so far.
+        variable_devices: the devices on which variables are stored, averaged and updated. With several, each
+            variable goes to the device with the fewest bytes of variables so far.
         seed: see `DataParallelBuilder`.
-        exchange: takes the towers' averaged gradients and the variables of one objective, and returns as
-            many: `processes.gradient_exchange` averages over processes of several towers each.
+        exchange: takes the towers' averaged gradients and the variables of one objective, and returns as many
+            pairs: `processes.gradient_exchange` averages over processes with several towers each.
     """
 
     def __init__(

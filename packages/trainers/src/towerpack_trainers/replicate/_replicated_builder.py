@@ -1,4 +1,4 @@
-"""Towers that have variables of their own, kept equal by equal updates."""
+"""Towers with separate variables, kept equal by equal updates."""
 
 from __future__ import annotations
 
@@ -27,26 +27,26 @@ __all__ = ["SyncMultiGPUReplicatedBuilder"]
 class SyncMultiGPUReplicatedBuilder(DataParallelBuilder):
     """A copy of all variables on each device; averaged gradients; the same update on each.
 
-    The numbers are those of `SyncMultiGPUParameterServerBuilder`. What crosses between devices are gradients
-    alone, so it is faster where devices are far from one another. The first tower's variables have the names
-    they have in a model that is not replicated, and they alone are global variables, which are saved and
-    restored. Those of the others are local, in scopes "tower1", "tower2" and so on; `hooks()` copies the
-    first tower's values to them when a session begins.
+    The results equal those of `SyncMultiGPUParameterServerBuilder`. Only gradients are sent between devices,
+    so it is faster if the connections between devices are slow. The first tower's variables have the same
+    names as in a model without replication; only they are global variables, which are saved and restored.
+    Those of the others are local, in scopes "tower1", "tower2" and so on; `hooks()` copies the first tower's
+    values to them when a session begins.
 
     Args:
         devices: the device of each tower.
-        mode: how gradients are averaged. "nccl": by NCCL, between GPUs. "hierarchical": on the devices,
+        mode: the averaging mode. "nccl": with NCCL, between GPUs. "hierarchical": on the devices,
             within two groups and then between them. "cpu": on the CPU. None: "nccl" between GPUs, else "cpu".
         seed: see `DataParallelBuilder`.
 
     Raises:
-        ConfigError: there is no such mode, or the devices cannot do it.
+        ConfigError: there is no such mode, or the devices do not support it.
 
     Attributes:
         copy_variables: the op that copies all variables of the first tower to the others; None
             before the towers are built.
-        copy_statistics: the op that copies those which the model makes and gradients do not train, such as
-            moving averages; None if there are none.
+        copy_statistics: the op that copies the model's variables without gradients, such as moving averages;
+            None without such variables.
     """
 
     _own_variables = True
@@ -75,15 +75,15 @@ class SyncMultiGPUReplicatedBuilder(DataParallelBuilder):
     ) -> list[Any]:
         """Calls a tower function for each tower; see `Builder.call_for_each_tower`.
 
-        `hooks()` makes the towers' variables equal, as after `build`; what is applied to them must be equal,
-        too, such as averages of all towers' gradients.
+        `hooks()` makes the towers' variables equal, as after `build`; the updates must be equal too, such as
+        averages of all towers' gradients.
         """
         outputs = super().call_for_each_tower(function, take_inputs)
         self._add_copying()
         return outputs
 
     def hooks(self) -> list[tf.train.SessionRunHook]:
-        """Returns the hook that makes the copies equal when a session begins, initialised or restored."""
+        """Returns the hook that makes the copies equal after variables are initialised or restored."""
         return [] if self.copy_variables is None else [_CopyAtStart(self.copy_variables)]
 
     def callbacks(self) -> list[Callback]:
@@ -144,7 +144,7 @@ class SyncMultiGPUReplicatedBuilder(DataParallelBuilder):
 
 @final
 class _CopyAtStart(tf.train.SessionRunHook):
-    """Runs an op when the session's variables have their values."""
+    """Runs an op after the session's variables have been initialised or restored."""
 
     def __init__(self, op: tf.Operation) -> None:
         self._op = op

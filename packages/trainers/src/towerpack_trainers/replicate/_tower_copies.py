@@ -1,4 +1,4 @@
-"""Towers with variables of their own: copies of the first tower's, which alone are saved."""
+"""Towers with separate variables: copies of the first tower's variables, which alone are saved."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from .._errors import TowerRuleError
 __all__ = ["Copies", "Originals", "independent_optimizer"]
 
 _SHARE_INSTEAD = (
-    "Every tower must make the same variables, by tf.get_variable, under names that do not depend on the "
-    "tower. What is made once and kept needs towers that share variables, as those of "
-    "SyncMultiGPUTrainerParameterServer do."
+    "Every tower must make the same variables, with tf.get_variable, under names that do not depend on the "
+    "tower. Objects that are made once and kept need towers with shared variables, such as those of "
+    "SyncMultiGPUTrainerParameterServer."
 )
 
 
 @final
 class Originals:
-    """Remembers the global variables that the first tower makes, in their order."""
+    """Records the global variables of the first tower, in order of creation."""
 
     def __init__(self) -> None:
         self.variables: list[tf.Variable] = []
 
     @contextlib.contextmanager
     def recording(self) -> Iterator[None]:
-        """Remembers the variables made in this block."""
+        """Records the variables made in this block."""
         with tf.variable_creator_scope(self._record):
             yield
 
@@ -42,7 +42,7 @@ class Originals:
 
 @final
 class Copies:
-    """Makes the global variables of a later tower local ones, each a copy of one of the first tower's.
+    """Makes the global variables of a later tower local: each one is a copy of a variable of the first tower.
 
     Local variables are initialised, and neither saved nor restored.
 
@@ -57,10 +57,11 @@ class Copies:
 
     @contextlib.contextmanager
     def of_model(self, originals: Originals) -> Iterator[None]:
-        """Pairs the variables made in this block with the first tower's of the same names.
+        """Pairs the variables made in this block with the first tower's variables of the same names.
 
         Raises:
-            TowerRuleError: the two towers do not make the same; the message names variable and tower.
+            TowerRuleError: the two towers make different variables; the message names the variable and the
+                tower.
         """
         left = {variable.op.name: variable for variable in originals.variables}
 
@@ -71,8 +72,8 @@ class Copies:
             yield
         if left:
             raise TowerRuleError(
-                f"Tower {self._tower!r} has made no variable {', '.join(sorted(left))} of its own, which "
-                f"tower 0 has. {_SHARE_INSTEAD}"
+                f"Tower {self._tower!r} has not made its own variable {', '.join(sorted(left))}, which tower "
+                f"0 has. {_SHARE_INSTEAD}"
             )
 
     @contextlib.contextmanager
@@ -104,7 +105,7 @@ class Copies:
     def _check(self, name: str, original: tf.Variable | None, shape: Any) -> tf.Variable:
         if original is None:
             raise TowerRuleError(
-                f"Tower {self._tower!r} has made the variable {name!r}, and tower 0 none like it. "
+                f"Tower {self._tower!r} has made the variable {name!r}, which tower 0 does not have. "
                 f"{_SHARE_INSTEAD}"
             )
         if shape is not None and not original.shape.is_compatible_with(shape):
@@ -126,19 +127,19 @@ def _copying(original: tf.Variable, arguments: dict[str, Any]) -> dict[str, Any]
     local = [
         tf.GraphKeys.LOCAL_VARIABLES if key == tf.GraphKeys.GLOBAL_VARIABLES else key for key in collections
     ]
-    # The original's very value where both are initialised in one run, and no op to compute another.
+    # The original's own value if both are initialised in one run, without an op that computes another.
     return {**arguments, "collections": local, "initial_value": lambda: original.initial_value}
 
 
 def independent_optimizer(optimizer: tf.train.Optimizer) -> tf.train.Optimizer:
-    """Copies an optimizer: the copy has the same hyperparameters and keeps state of its own.
+    """Copies an optimizer: the copy has the same hyperparameters and its own state.
 
-    Hyperparameters that are variables stay shared, so setting one sets it for all copies. An optimizer around
-    another one is copied with it.
+    Hyperparameters that are variables stay shared, so setting one sets it for all copies. A wrapped
+    optimizer is copied together with its wrapper.
 
     Args:
-        optimizer: one whose state is what it makes when gradients are computed and applied, as those of
-            TensorFlow and of this package do.
+        optimizer: an optimizer that makes its state when gradients are computed and applied, like those of
+            TensorFlow and of this package.
     """
     mine = copy.copy(optimizer)
     for name, value in vars(mine).items():

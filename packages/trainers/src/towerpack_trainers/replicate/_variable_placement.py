@@ -16,13 +16,13 @@ _VARIABLE_OPS = {"VarHandleOp", "VariableV2", "Variable"}
 
 @final
 class LeastLoaded:
-    """Chooses the device that has been given the fewest bytes so far; the first of several such.
+    """Chooses the device with the fewest bytes so far; the first one if there are several.
 
     Args:
         devices: names of devices.
 
     Raises:
-        ConfigError: there are none.
+        ConfigError: the list is empty.
 
     Example:
         >>> from towerpack_trainers.replicate import LeastLoaded
@@ -33,23 +33,23 @@ class LeastLoaded:
 
     def __init__(self, devices: Sequence[str]) -> None:
         if not devices:
-            raise ConfigError("LeastLoaded received no device to place variables on.")
+            raise ConfigError("LeastLoaded received no devices; expected at least one.")
         self.load = dict.fromkeys(devices, 0)
 
     def __call__(self, size: int) -> str:
-        """Returns the device for `size` bytes, and counts them as given to it."""
+        """Returns the device for a variable of `size` bytes, and adds them to its total."""
         device = min(self.load, key=self.load.__getitem__)
-        # Something empty counts as well, so that many of them do not all go to one place.
+        # Empty variables count as well, so that many of them do not all go to one device.
         self.load[device] += max(size, 1)
         return device
 
 
 @final
 class SharedVariables:
-    """Places variables on the devices that keep them, and all other ops on a tower's own device.
+    """Places variables on the given devices, and all other ops on the tower's own device.
 
     Args:
-        devices: where to keep variables. With several, each goes to the one with the fewest bytes so far.
+        devices: the devices of variables. With several, each variable goes to the one with the fewest bytes.
     """
 
     def __init__(self, devices: Sequence[str]) -> None:

@@ -1,4 +1,4 @@
-"""What a trainer reports on a running training: the slower side, stalls, and what it runs on."""
+"""Reports on a running training: the bottleneck, stalls, and the environment."""
 
 from ._environment import collect_env_info
 from ._explain_step import explain_step

@@ -1,4 +1,4 @@
-"""Describes a training before it begins: what it will do, and which variables it trains."""
+"""Describes a training before it begins: its schedule, callbacks and trained variables."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ._forward_cost import ForwardCost, forward_cost
 
 __all__ = ["describe_trainable_variables", "describe_training"]
 
-# Headings of columns that are flush right.
+# Headings of right-aligned columns.
 _NUMBERS = ("elements", "FLOPs")
 
 
@@ -29,10 +29,10 @@ def describe_training(
 
     Args:
         trainer: the trainer's name.
-        devices: the devices of its towers; empty: one, chosen by TensorFlow.
+        devices: the devices of its towers; empty: one device, chosen by TensorFlow.
         loop: the counters.
         source: the input; None without one.
-        steps: how steps are run, in whole lines; "" for one by one.
+        steps: the way in which steps are run, in whole lines; "" for one by one.
         callbacks: all callbacks, set up.
     """
     where = ", ".join(devices) or "one device"
@@ -50,10 +50,10 @@ def describe_trainable_variables(graph: tf.Graph, cost: tf.Tensor | Sequence[tf.
     """Returns a table of the trainable variables: name, shape, number of elements, dtype; and their sum.
 
     Args:
-        graph: the graph they are in. Copies of replicas (`tower1/…`) are left out.
-        cost: the cost of one tower, or a list of what it predicts. With it, the table has the floating-point
-            operations that a forward pass does with each variable, and the memory of the activations that
-            gradients need: for one example where the batch size is not known, else for one batch.
+        graph: the graph. Copies of replicas (`tower1/…`) are omitted.
+        cost: the cost of one tower, or a list of its predictions. If given, the table includes the
+            floating-point operations of a forward pass for each variable, and the memory of the activations
+            that gradients need: for one example if the batch size is unknown, otherwise for one batch.
     """
     spent = None if cost is None else forward_cost([cost] if tf.is_tensor(cost) else cost)
     rows = [["name", "shape", "elements", "dtype"]]
@@ -61,7 +61,7 @@ def describe_trainable_variables(graph: tf.Graph, cost: tf.Tensor | Sequence[tf.
     for variable in graph.get_collection(tf.GraphKeys.TRAINABLE_VARIABLES):
         if variable.op.name.startswith("tower"):
             continue
-        elements = variable.shape.num_elements() or 0  # 0, too, where the shape is not known
+        elements = variable.shape.num_elements() or 0  # 0 also if the shape is unknown
         dtype = variable.dtype.base_dtype
         rows.append([variable.op.name, str(variable.shape), f"{elements:,}", dtype.name])
         total += elements

@@ -1,4 +1,4 @@
-"""What a bug report needs: the versions, the devices and the machine that a training runs on."""
+"""The contents of a bug report: versions, devices and machine of a training."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ _PACKAGES = (
     ),
     *("lmdb", "h5py", "pyarrow", "mpi4py", "ray"),
 )
-# Other distributions of the same package.
+# Alternative distributions of the same package.
 _OTHER_NAMES = {
     "tensorflow": ("tf-nightly",),
     "keras": ("keras-nightly",),
     "opencv-python-headless": ("opencv-python", "opencv-contrib-python"),
 }
-# What changes how fast a training is, or what it computes. No prefixes: `TOWERPACK_TOKEN` is a secret.
+# Variables that affect speed or results. No prefixes: `TOWERPACK_TOKEN` is a secret.
 _SETTINGS = (
     *("CUDA_DEVICE_ORDER", "CUDA_VISIBLE_DEVICES", "OMP_NUM_THREADS", "XLA_FLAGS"),
     *("NCCL_ALGO", "NCCL_DEBUG", "NCCL_IB_DISABLE", "NCCL_P2P_DISABLE", "NCCL_PROTO"),
@@ -46,11 +46,11 @@ _SETTINGS = (
 
 
 def collect_env_info() -> str:
-    """Returns the versions, devices and settings of this process, a line for each, for a report of a bug.
+    """Returns the versions, devices and settings of this process for a bug report, one per line.
 
-    `python -m towerpack_trainers env` prints the same. Of environment variables it has those of a fixed
-    list that say how CUDA, TensorFlow, NCCL and Towerpack run, and no others: neither `TOWERPACK_TOKEN` nor
-    `TF_CONFIG`, nor a variable that merely begins like a listed one.
+    `python -m towerpack_trainers env` prints the same. Environment variables are included only if they are
+    on a fixed list of settings of CUDA, TensorFlow, NCCL and Towerpack. `TOWERPACK_TOKEN`, `TF_CONFIG` and
+    variables that merely begin like a listed one are excluded.
 
     Example:
         >>> print(collect_env_info())  # doctest: +ELLIPSIS

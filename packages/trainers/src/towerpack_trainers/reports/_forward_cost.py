@@ -1,4 +1,4 @@
-"""What one forward pass costs: its multiplications and additions, and the memory that its gradients need."""
+"""The cost of one forward pass: multiplications and additions, and the memory for its gradients."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from towerpack_callbacks.graph import find_ancestors, reads_variable
 
 __all__ = ["ForwardCost", "forward_cost"]
 
-# Ops that do nearly all of a network's arithmetic.
+# Ops that perform nearly all of a network's arithmetic.
 _PRODUCTS = {"BatchMatMulV2", "BatchMatMulV3", "Conv2D", "DepthwiseConv2dNative", "MatMul"}
-# What may stand between a variable and the op that computes with it.
+# Ops that may stand between a variable and the op that uses it.
 _PASSES_ON = {"Cast", "ExpandDims", "Identity", "Reshape", "Split", "Squeeze", "StridedSlice", "Transpose"}
 
 
 @final
 @attrs.frozen
 class ForwardCost:
-    """Costs for one example where the batch size is not known, else for one batch.
+    """Costs for one example if the batch size is unknown, otherwise for one batch.
 
     Attributes:
-        flops: multiplications and additions by the variable that they are done with, by its name; those
-            between activations under "". Matrix products and convolutions count, also in fixed loops that are
-            written out, but not in the bodies of TensorFlow's loops.
-        activation_bytes: the size of the forward pass' results that gradients are computed from; 0 where
-            there are no gradients.
+        flops: multiplications and additions, keyed by the name of the variable; those between activations
+            under "". Matrix products and convolutions count, also in unrolled loops, but not in the bodies
+            of TensorFlow's loops.
+        activation_bytes: the size of the results of the forward pass that gradients need; 0 without
+            gradients.
     """
 
     flops: dict[str, int]
@@ -38,10 +38,10 @@ class ForwardCost:
 
 
 def forward_cost(outputs: Sequence[tf.Tensor]) -> ForwardCost:
-    """Adds up what the ops before some tensors do; sizes that are not known count as 1.
+    """Sums up the cost of the ops on which the given tensors depend; unknown sizes count as 1.
 
     Args:
-        outputs: the cost of one tower, or what it predicts.
+        outputs: the cost of one tower, or its predictions.
     """
     forward = find_ancestors(outputs)
     flops: Counter[str] = Counter()
@@ -56,7 +56,7 @@ def forward_cost(outputs: Sequence[tf.Tensor]) -> ForwardCost:
 
 
 def _flops(op: tf.Operation) -> int:
-    """Two for each product of an activation and a weight."""
+    """Two operations for each product of an activation and a weight."""
     left, right, out = op.inputs[0], op.inputs[1], op.outputs[0]
     if op.type == "MatMul":
         summed = _size(left, 0 if op.get_attr("transpose_a") else 1)

@@ -1,4 +1,4 @@
-"""What a training would reach if data cost nothing: its step with data, and on one batch that is held."""
+"""Measures throughput without input time: steps on the data, and steps on one held batch."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from .._errors import ConfigError
 
 __all__ = ["Headspace", "StepOnData"]
 
-_WARM_UP = 5  # steps, in which TensorFlow compiles and allocates
+_WARM_UP = 5  # steps, for TensorFlow's compilation and allocation
 
 
 @final
 class Headspace(NamedTuple):
-    """How fast steps are with data and without; as text, a line for people.
+    """The speed of steps with and without data; as a string, one line for people.
 
     Attributes:
-        steps: how many of each were timed.
-        steps_per_second: with the training's data.
-        without_data: steps per second on one batch that stays where it is.
+        steps: the number of timed steps in each case.
+        steps_per_second: steps per second with the training's data.
+        without_data: steps per second on one held batch.
 
     Example:
         >>> print(Headspace(100, 60.0, 80.0))
@@ -41,11 +41,11 @@ class Headspace(NamedTuple):
 
     @property
     def share(self) -> float:
-        """The share of a step's time that data takes; 0 where there is no difference."""
+        """The fraction of a step's time spent on data; 0 if there is no difference."""
         return max(0.0, 1.0 - self.steps_per_second / self.without_data)
 
     def __str__(self) -> str:
-        """Returns a line with both rates and the share."""
+        """Returns a line with both rates and the fraction."""
         return (
             f"{self.steps_per_second:.3g} steps/s, and {self.without_data:.3g} if data cost nothing: "
             f"data takes {self.share:.0%} of the time"
@@ -55,13 +55,13 @@ class Headspace(NamedTuple):
 @final
 @attrs.frozen(eq=False)
 class StepOnData:
-    """The step of a training that has not begun, and what it takes of its input.
+    """The step of a training that has not begun, and its input.
 
     Attributes:
         graph: the graph of the training.
-        options: those of its sessions.
+        options: the options of its sessions.
         op: runs a step.
-        tensors: what the towers take of the input.
+        tensors: the input tensors of the towers.
         source: the input.
     """
 
@@ -72,14 +72,15 @@ class StepOnData:
     source: InputSource
 
     def headspace(self, steps: int) -> Headspace:
-        """Times steps in two sessions of their own, which end with all that they have changed.
+        """Times steps in two separate sessions; all their changes end with them.
 
         Args:
-            steps: how many to time in each.
+            steps: the number of steps to time in each.
 
         Raises:
-            ConfigError: `steps` is no whole number above 0, or the input ends before, or has no position.
-            Exception: whatever the data raises.
+            ConfigError: `steps` is not a whole number above 0, or the input ends too early, or has no
+                position.
+            Exception: an error of the data.
         """
         steps = at_least("headspace", "steps", steps)
         with self._input_as_it_was(), self._session() as sess, _running(self.source, sess, steps):
@@ -99,8 +100,8 @@ class StepOnData:
         position, generators = self.source.state_dict(), random_state()
         if "live" in position:
             raise ConfigError(
-                "headspace reads data that are put back afterwards, but those of a live flow come only once. "
-                "Ask a trainer of recorded data."
+                "headspace reads data and restores its position afterwards, but a live flow has no position. "
+                "Use a trainer with recorded data."
             )
         try:
             yield
@@ -110,7 +111,7 @@ class StepOnData:
 
     @contextlib.contextmanager
     def _session(self) -> Iterator[tf.Session]:
-        """Makes a session with variables of its own; the graph may grow afterwards."""
+        """Makes a session with separate variables; the graph may grow afterwards."""
         with self.graph.as_default(), tf.name_scope(None):
             begin = [
                 tf.global_variables_initializer(),
@@ -128,7 +129,7 @@ class StepOnData:
         return lambda: take(self.op)
 
     def _take(self, sess: tf.Session) -> Callable[[Any], Any]:
-        """Returns what runs something together with the hooks of the input, which may feed it."""
+        """Returns a function that runs fetches together with the hooks of the input, which may feed it."""
         hooks = self.source.hooks()
 
         def run(fetches: Any) -> Any:
@@ -145,7 +146,7 @@ class StepOnData:
 
 @contextlib.contextmanager
 def _running(source: InputSource, sess: tf.Session, steps: int) -> Iterator[None]:
-    """Runs the threads of an input while inside; raises their errors in the place of those of steps."""
+    """Runs the threads of an input while inside; raises their errors instead of those of steps."""
     coord, hooks = tf.train.Coordinator(), source.hooks()
     with sess.graph.as_default():
         for hook in hooks:
@@ -159,8 +160,8 @@ def _running(source: InputSource, sess: tf.Session, steps: int) -> Iterator[None
         if not isinstance(error, tf.errors.OutOfRangeError):
             raise
         raise ConfigError(
-            f"The input ended before headspace had timed steps={steps}, after the first few and those that "
-            "use up what is prefetched. Give fewer, or an input that repeats."
+            f"The input ended before headspace had timed steps={steps}, after warm-up steps and steps that "
+            "use up the prefetched datapoints. Use fewer steps, or an input that repeats."
         ) from error
     finally:
         coord.request_stop()
@@ -170,7 +171,7 @@ def _running(source: InputSource, sess: tf.Session, steps: int) -> Iterator[None
 
 
 def _prefetched(source: InputSource) -> int:
-    """Returns how many steps could run on what is prefetched: they tell nothing of the flow's speed."""
+    """Returns the number of steps with prefetched datapoints, which do not show the speed of the flow."""
     return sum(buffer.fill or 0 for buffer in source.status().buffers)
 
 

@@ -1,4 +1,4 @@
-"""Reports whether the data or the model was the slower one."""
+"""Reports whether the data or the model is the bottleneck."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from towerpack_inputsource import InputSource, InputStatus
 
 __all__ = ["InputReport", "InputVerdict", "SlowerSide", "judge_epoch", "sampling_period"]
 
-# Shares of a thread's time at work on the next datapoint; between them neither is clearly the slower one.
+# Fractions of a thread's time at work on the next datapoint; between them there is no clear bottleneck.
 _DATA_IS_SLOWER, _MODEL_IS_SLOWER = 0.9, 0.6
-# Steps that wait this share of their time show the data slower, though a queue filled in a pause of the
-# training (a checkpoint, an evaluation) lowers the thread's share.
+# If steps wait for this fraction of their time, the data is the bottleneck, even if a queue that was filled
+# in a pause of the training (a checkpoint, an evaluation) lowers the thread's fraction.
 _STEPS_STARVE = 0.5
-# Of so few samples, one step that something else held up decides.
+# With so few samples, a single delayed step would decide.
 _ENOUGH_SAMPLES = 3
-# Data that is slower leaves a queue empty. One with few places tells nothing: one datapoint half fills it.
+# Slow data leaves a queue empty. A queue with few places is no evidence: one datapoint half fills it.
 _IS_FILLED, _FEWEST_PLACES = 0.5, 4
-# Reading the clock twice costs each step time, and samples say as much. They are few, since a step that
-# fetches something else is another graph to TensorFlow, whose memory is in no cache, and takes longer.
+# Reading the clock twice in each step costs time, and samples are sufficient. They are few, since for
+# TensorFlow a step with another fetch is another graph, with memory in no cache, and takes longer.
 _SAMPLES_PER_EPOCH = 3
 _SHORTEST_PERIOD, _LONGEST_PERIOD = 20, 200  # steps from one sample to the next
 
 
 class SlowerSide(enum.Enum):
-    """Which of data and model an epoch waited for."""
+    """The bottleneck of an epoch: data or model."""
 
     DATA = "the data is the bottleneck"
     MODEL = "the model is the bottleneck"
@@ -42,12 +42,12 @@ class SlowerSide(enum.Enum):
 @final
 @attrs.frozen
 class InputVerdict:
-    """What an epoch waited for, and the shares of time that say so; as a string, in one line.
+    """The bottleneck of an epoch, and the fractions of time that show it; as a string, one line.
 
     Attributes:
-        slower: the slower side.
-        flow_share: the share of its time that the input was at work on the next datapoint.
-        waited: the share of the steps' time in which they waited for data; None if it was not measured.
+        slower: the bottleneck.
+        flow_share: the fraction of its time that the input was at work on the next datapoint.
+        waited: the fraction of the steps' time spent waiting for data; None if it was not measured.
     """
 
     slower: SlowerSide
@@ -66,17 +66,17 @@ def judge_epoch(
     filled: float | None = None,
     samples: int = _ENOUGH_SAMPLES,
 ) -> InputVerdict | None:
-    """Tells which of data and model an epoch waited for; None for an input without threads.
+    """Determines the bottleneck of an epoch; None for an input without threads.
 
-    A thread that never waits for room in its queue is behind the model all the time; one that often does is
+    A thread that never waits for room in its queue is always behind the model; a thread that often does is
     ahead of it.
 
     Args:
         spent: the input's status since the epoch began (`InputStatus.since`).
-        waited: the share of the steps' time in which they waited for data; None if it was not measured.
-        filled: the share of the queue's places that were taken; None where that says nothing. From a half on
-            the data is not the slower side, whatever single steps waited for.
-        samples: number of steps in which both were measured; few of them decide nothing.
+        waited: the fraction of the steps' time spent waiting for data; None if it was not measured.
+        filled: the fill level of the queue, from 0 to 1; None if it is no evidence. From 0.5, the data is
+            not the bottleneck, even if single steps waited.
+        samples: the number of steps in which both were measured; a few samples decide nothing.
     """
     busy = [thread for thread in spent.threads if thread.seconds_in_flow + thread.seconds_in_put > 0]
     if not busy:
@@ -93,27 +93,28 @@ def judge_epoch(
 
 @final
 class InputReport(Callback):
-    """Tells the console whether the data or the model is the slower one, first and when it changes.
+    """Reports the bottleneck, data or model, on the console: first, and when it changes.
 
-    A change is told when a second epoch in a row shows it: where both are about as fast, epochs differ by
+    A change is reported after two epochs in a row: if data and model are about equally fast, epochs differ by
     chance.
 
-    How long a step waits for its data is measured in the graph, by two clocks before and behind the first
-    tower's input, in three steps of an epoch: more in one of over 600 steps, fewer in one of under 60. With
-    them the fill of the queue is noted; the medians count. A sample may be the single step behind a call of
-    several steps, in whose gap the queue filled a little: the steps within the call waited as long or longer.
+    The waiting time of a step is measured in the graph, by two clocks before and after the first tower's
+    input, in about three steps of an epoch: more in an epoch of over 600 steps, fewer in one of under 60.
+    The fill level of the queue is recorded at the same time; the medians count. A sample may be the single
+    step after a call of several steps, when the queue had time to fill: the steps within the call waited as
+    long or longer.
 
     Args:
         source: the training's input.
-        tensors: the tensors that one tower takes of it; empty where they are not known.
-        steps_per_run: samples are taken at a multiple of it.
+        tensors: the input tensors of one tower; empty if they are not known.
+        steps_per_run: samples are taken at multiples of it.
     """
 
     def __init__(
         self, source: InputSource, tensors: Sequence[tf.Tensor] = (), steps_per_run: int = 1
     ) -> None:
         self._source = source
-        # Without hooks nothing prefetches, so a step does not wait.
+        # Without hooks there is no prefetching, so a step does not wait.
         self._tensors = tensors if source.feed_free and source.hooks() else ()
         self._steps_per_run = steps_per_run
         self._waits: list[float] = []
@@ -121,7 +122,7 @@ class InputReport(Callback):
 
     def _setup_graph(self) -> None:
         self._told: SlowerSide | None = None
-        self._shown: SlowerSide | None = None  # by the epoch before
+        self._shown: SlowerSide | None = None  # in the previous epoch
         if not self._tensors:
             return
         with tf.device("/cpu:0"):
@@ -137,16 +138,16 @@ class InputReport(Callback):
         return [StepFetch([self._wait, self._came], self._note, Every(steps=every))]
 
     def _note(self, measured: Sequence[float]) -> None:
-        # The ops of a step begin in any order, so an input that is there may come before the first clock.
+        # The ops of a step begin in any order, so an available input may arrive before the first clock.
         waited, came = max(0.0, measured[0]), measured[1]
         self._waits.append(waited)
         self._note_fill()
         if self.trainer.loop.record is not None:
-            came += time.perf_counter() - time.time()  # TensorFlow's clock is that of the day
+            came += time.perf_counter() - time.time()  # TensorFlow's clock is the wall clock
             self.trainer.loop.record("wait for data", "wait", came - waited, came)
 
     def _note_fill(self) -> None:
-        # The last of several is the one that steps take from; it is small, and those before it fill it.
+        # Steps take from the last queue; it is small, and the earlier ones fill it.
         fills = [
             fill / places
             for _, fill, places in self._source.status().buffers
@@ -164,7 +165,7 @@ class InputReport(Callback):
 
     def _after_epoch(self) -> None:
         if self.global_step == self._first_step:
-            return  # an epoch of which other batches have left no step tells nothing
+            return  # an epoch without steps is no evidence, for example after other batches
         self._note_fill()
         filled = statistics.median(self._fills) if self._fills else None
         spent, waited = self._source.status().since(self._earlier), self._waited()
@@ -182,7 +183,7 @@ class InputReport(Callback):
         return news
 
     def _waited(self) -> float | None:
-        """Returns the share of a step's time that it waited, as the median; None without a sample."""
+        """Returns the median fraction of a step's time spent waiting; None without a sample."""
         steps = self.global_step - self._first_step
         if not self._waits or not steps:
             return None
@@ -191,6 +192,6 @@ class InputReport(Callback):
 
 
 def sampling_period(steps_per_epoch: int, steps_per_run: int) -> int:
-    """Returns the number of steps from one sample of the waiting time to the next."""
+    """Returns the number of steps between samples of the waiting time."""
     steps = min(max(steps_per_epoch // _SAMPLES_PER_EPOCH, _SHORTEST_PERIOD), _LONGEST_PERIOD)
     return -(-steps // steps_per_run) * steps_per_run

@@ -1,4 +1,4 @@
-"""Writes what a run is made of, and what it runs on, into its directory."""
+"""Writes the description and the environment of a run into its directory."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ __all__ = ["record_run"]
 
 
 def record_run(log_dir: Path, explanation: str) -> None:
-    """Writes `explain.txt` and `environment.txt`, as they are at this start of the run.
+    """Writes `explain.txt` and `environment.txt` for this start of the run.
 
-    A report of the run shows them. They are replaced when the run goes on, perhaps on another machine or
+    A report of the run shows them. They are replaced when the run is resumed, perhaps on another machine or
     with other callbacks.
 
     Args:

@@ -1,4 +1,4 @@
-"""Warns when no step finishes for a long time, and says whether the step waits for data."""
+"""Warns when no step finishes for a long time, and reports whether the step waits for data."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _log = logging.getLogger("towerpack_trainers")
 class StallWatch(Callback):
     """Warns when no step has finished for some time: once, and again each time the wait has doubled.
 
-    It watches from an epoch's first step to its last, and evaluations; other callbacks may take any time
-    after an epoch. It tells of an evaluation when no batch has finished for some time, and, if the length of
-    its input is not known, when the whole round takes longer. It does not see the workers of a parallel
-    flow: the flow itself warns about those, and says what each is doing.
+    It watches from an epoch's first step to its last, and during evaluations; other callbacks after an epoch
+    have no limit. It warns about an evaluation when no batch has finished for some time, and, if the length
+    of its input is unknown, when the whole evaluation takes longer. It does not watch the workers of a
+    parallel flow: the flow itself warns about those, and reports their activity.
 
     Args:
-        source: the training's input; None for one that has none.
-        seconds: how long a step may take.
+        source: the training's input; None without one.
+        seconds: the maximum time of a step, in seconds.
     """
 
     chief_only = False
@@ -81,12 +81,12 @@ class StallWatch(Callback):
             if now - (progress.began if unknown else progress.newest) >= self._evaluation_limit:
                 self._evaluation_limit *= 2
                 _log.warning(
-                    "The evaluation in %r has run for %.0f s: %d batches, the newest %.0f s ago.%s Input: %s",
+                    "The evaluation in %r has run for %.0f s: %d batches, the latest %.0f s ago.%s Input: %s",
                     progress.name,
                     now - progress.began,
                     progress.batches,
                     now - progress.newest,
-                    " The length of its input is not known; if it has no end, give FixedSizeData(flow, size)."
+                    " The length of its input is unknown; if it never ends, use FixedSizeData(flow, size)."
                     if unknown
                     else "",
                     progress.source.status(),
@@ -103,10 +103,10 @@ class StallWatch(Callback):
 
 
 def describe_stall(status: InputStatus | None) -> str:
-    """Describes whether the step waits for data, and what the data waits for, as far as the input knows.
+    """Describes whether the step waits for data, and the reason of the wait, from the status of the input.
 
     Args:
-        status: the status of the input; None where there is no input.
+        status: the status of the input; None without one.
     """
     if status is None:
         return "There is no input to wait for, so the step itself, or a callback, is busy or stuck."

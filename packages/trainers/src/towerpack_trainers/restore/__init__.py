@@ -1,4 +1,4 @@
-"""Which values a run starts from, and what a checkpoint keeps of it."""
+"""The initial values of a run, and the contents of its checkpoints."""
 
 from ._match_variables import match_variables
 from ._run_state import RunState

@@ -1,4 +1,4 @@
-"""Which of some values the variables of a graph take."""
+"""Matches values with the variables of a graph."""
 
 from __future__ import annotations
 
@@ -31,25 +31,27 @@ def matching_values(
 def match_variables(
     graph: tf.Graph, values: Mapping[str, np.ndarray], source: str, allow: Collection[str] = ()
 ) -> dict[str, np.ndarray]:
-    """Returns the values that variables of a graph begin with: all of them, unless a difference is allowed.
+    """Returns the initial values of a graph's variables: all of them, unless a difference is allowed.
 
     Args:
-        graph: has the variables.
+        graph: the graph with the variables.
         values: arrays by variable name.
-        source: where the values come from.
-        allow: kinds of differences that are logged and not refused; see `SmartInit`.
+        source: the origin of the values.
+        allow: kinds of differences that are logged instead of refused; see `SmartInit`.
 
     Raises:
-        RestoreError: names, shapes or types are not the same on both sides.
+        RestoreError: names, shapes or dtypes differ between variables and values.
     """
     variables = global_variables(graph)
     differences = Differences.between(variables, values, same_type=True)
     differences.refuse(
         source,
         allow,
-        "Build the same model; or allow the difference, resume_allow=[...]; or start anew from what fits, "
-        "session_init=SmartInit(path).",
+        "Build the same model; or allow the difference with resume_allow=[...]; or start a new run from the "
+        "matching values with session_init=SmartInit(path).",
     )
     if differences:
-        _log.warning("%s does not fit this graph, as is allowed:\n%s", source, differences.describe())
+        _log.warning(
+            "%s does not match this graph (allowed by resume_allow):\n%s", source, differences.describe()
+        )
     return matching_values(variables, values, differences)

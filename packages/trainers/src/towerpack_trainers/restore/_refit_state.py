@@ -1,4 +1,4 @@
-"""A checkpoint's state, for another number of processes or for batches of another size."""
+"""Translates a checkpoint's state to another number of processes or another batch size."""
 
 from __future__ import annotations
 
@@ -23,20 +23,21 @@ def refit_state(
     processes: int,
     allow: Collection[str],
 ) -> dict[str, Any]:
-    """Translates a checkpoint's state into that of so many processes, whose batches are those of `source`.
+    """Translates a checkpoint's state to the given number of processes and the batch size of `source`.
 
-    Where an epoch of the training is a pass of the data, the epoch ends with the rest of its data; else with
-    as much data as it had still to take.
+    If an epoch of the training is one pass of the data, the epoch ends with the rest of its data; otherwise
+    it ends after the amount of data that remained.
 
     Args:
-        state: what the chief saved; "processes" in it says how many there were.
+        state: the state saved by the chief; its entry "processes" is the number of processes at that time.
         source: the input of this process; None without one.
-        steps_per_epoch: steps of an epoch now.
-        processes: how many there are now.
-        allow: what may differ, of `WORLD_DIFFERENCES`; with "input", the data starts anew.
+        steps_per_epoch: the current number of steps in an epoch.
+        processes: the current number of processes.
+        allow: the allowed differences, of `WORLD_DIFFERENCES`; with "input", the data restarts from the
+            beginning.
 
     Raises:
-        CheckpointError: something differs that is not allowed, or the data cannot say where it goes on.
+        CheckpointError: there is a difference that is not allowed, or the data cannot compute its position.
     """
     was = int(state.get("processes", 1))
     keeps_position = source is not None and state.get("input") and "input" not in allow
@@ -63,23 +64,23 @@ def _refit(source: InputSource, position: Mapping[str, Any]) -> RefittedState | 
         return source.refit(position)
     except ValueError as error:
         raise CheckpointError(
-            f"The position in the data cannot be that of other batches: {error}. Train with the batches of "
-            'the checkpoint; or let the data start anew by TrainConfig(resume_allow=["input"]).'
+            f"The position in the data cannot be translated to other batches: {error}. Use the batches of "
+            'the checkpoint; or restart the data from the beginning: TrainConfig(resume_allow=["input"]).'
         ) from error
 
 
 def _check_allowed(was: int, now: int, fitted: RefittedState | None, allow: Collection[str]) -> None:
     found = {}
     if was != now:
-        found["world"] = f"{was} processes, and there are {now} now"
+        found["world"] = f"{was} processes (now {now})"
     if fitted is not None and fitted.was != fitted.batch:
-        found["batch"] = f"{fitted.was} datapoints in a batch of all processes, and {fitted.batch} now"
+        found["batch"] = f"{fitted.was} datapoints in a batch of all processes (now {fitted.batch})"
     missing = sorted(found.keys() - set(allow))
     if missing:
         raise CheckpointError(
-            f"The checkpoint is of {'; of '.join(found[kind] for kind in missing)}. Train as then; or "
-            f"TrainConfig(resume_allow={[*sorted({*allow, *missing})]}) goes on behind the datapoints that "
-            "have been given, to the end of the epoch's data, with a learning rate that is yours to choose."
+            f"The checkpoint has {'; and '.join(found[kind] for kind in missing)}. Restore these settings; "
+            f"or use TrainConfig(resume_allow={[*sorted({*allow, *missing})]}) to continue after the "
+            "datapoints already used, to the end of the epoch's data, with a learning rate of your choice."
         )
 
 
@@ -87,16 +88,16 @@ def _check_same_steps(state: Mapping[str, Any], was: int, now: int, steps_per_ep
     before = int(state["loop"]["steps_per_epoch"])
     if steps_per_epoch != before:
         raise CheckpointError(
-            f"The checkpoint is of {was} processes with {before} steps in an epoch; these are {now} with "
-            f"{steps_per_epoch}, of data that do not say how they are batched. Put the batches right above "
+            f"The checkpoint is of {was} processes with {before} steps in an epoch; there are now {now} with "
+            f"{steps_per_epoch}, and the data does not describe its batches. Put the batches directly above "
             "the shards, as BatchData(ShardData(flow, rank, size), n) does; or shard batches, "
-            "ShardData(BatchData(flow, n), rank, size), and give the trainer "
-            "reshard=towerpack_dataflow.reshard."
+            "ShardData(BatchData(flow, n), rank, size), and pass reshard=towerpack_dataflow.reshard to the "
+            "trainer."
         )
 
 
 def _takes(state: Mapping[str, Any], size: int | None, steps: int, fitted: RefittedState) -> int | None:
-    """Returns how many batches of a process a step takes, if an epoch is one pass; None if it is not."""
+    """Returns the number of batches per process and step if an epoch is one pass; otherwise None."""
     loop, data = state["loop"], state.get("data") or {}
     takes = (size or 0) // steps
     done, before = int(loop["local_step"]) + 1, int(loop["steps_per_epoch"])
@@ -111,7 +112,7 @@ def _epoch_is_over(loop: Mapping[str, Any]) -> bool:
 
 
 def _at_next_pass(fitted: RefittedState) -> RefittedState:
-    """Returns the position behind a pass, of which batches of another size may have left something out."""
+    """Returns the position after a pass; batches of another size may have skipped its last datapoints."""
     if not fitted.next_then:
         return fitted
     flow = {key: value for key, value in fitted.state["flow"].items() if key != "marks"}
@@ -120,9 +121,9 @@ def _at_next_pass(fitted: RefittedState) -> RefittedState:
 
 
 def _loop(loop: Mapping[str, Any], steps: int, takes: int | None, fitted: RefittedState) -> dict[str, Any]:
-    """Returns the counters of a loop whose epoch has as many steps left as it has data.
+    """Returns the counters of a loop with as many steps left in the epoch as the data allows.
 
-    An epoch without a step left still ends, with its triggers, unless it has ended before.
+    An epoch without a step left still ends, with its triggers, unless it has already ended.
     """
     done = (int(loop["local_step"]) + 1) * fitted.was // fitted.batch
     if takes is not None:
@@ -137,8 +138,8 @@ def _loop(loop: Mapping[str, Any], steps: int, takes: int | None, fitted: Refitt
 def _log_where(loop: Mapping[str, Any], was: int, processes: int, fitted: RefittedState) -> None:
     left = loop["steps_per_epoch"] - loop["local_step"] - 1
     _log.warning(
-        "As resume_allow has it, %d processes go on with %d datapoints in a batch of them all, where %d had "
-        "%d: at datapoint %d of pass %d, both from 0; epoch %d has %d steps left.",
+        "Continuing as allowed by resume_allow: %d processes with %d datapoints in a batch of all of them, "
+        "instead of %d with %d: at datapoint %d of pass %d, both from 0; epoch %d has %d steps left.",
         processes,
         fitted.batch,
         was,
@@ -151,7 +152,7 @@ def _log_where(loop: Mapping[str, Any], was: int, processes: int, fitted: Refitt
 
 
 def _without_batches(data: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Returns what is known of data but its length and the size of its batches."""
+    """Returns the description of data without its length and the size of its batches."""
     components = [
         [dtype, shape and [None, *shape[1:]]] for dtype, shape in (data or {}).get("components", ())
     ]

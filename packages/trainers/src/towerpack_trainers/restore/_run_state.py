@@ -1,4 +1,4 @@
-"""What a checkpoint keeps of a run besides variables."""
+"""The contents of a run's checkpoint besides variables."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ __all__ = ["RunState"]
 
 _log = logging.getLogger("towerpack_trainers")
 
-_ADVICE = 'Give the same data; or let it start anew by TrainConfig(resume_allow=["input"]).'
+_ADVICE = 'Use the same data; or restart it from the beginning: TrainConfig(resume_allow=["input"]).'
 
 
 @final
 @attrs.frozen
 class RunState:
-    """The counters, seed, callbacks and position in the data of one run, to be saved and restored together.
+    """The counters, seed, callbacks and data position of one run, saved and restored together.
 
     Attributes:
         loop: the counters.
-        seed: what the run's random numbers are drawn from.
+        seed: the seed of the run's random numbers.
         callbacks: the callbacks, set up.
         source: the input; None without one.
         allow: differences between a checkpoint and this run that are not refused: "callbacks", "input",
             "batch", "world".
-        inputs: tensors that a training tower takes of the input, where they are known.
+        inputs: the input tensors of a training tower, if they are known.
     """
 
     loop: LoopState
@@ -45,7 +45,7 @@ class RunState:
     inputs: Sequence[tf.Tensor] = ()
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns what a checkpoint holds."""
+        """Returns the state for a checkpoint."""
         state = {
             "loop": self.loop.state_dict(),
             "seed": self.seed,
@@ -59,28 +59,29 @@ class RunState:
         return state
 
     def _data(self) -> dict[str, Any]:
-        """Describes the data as far as it is known: its length, and each component's type and shape."""
+        """Describes the data as far as it is known: its length, and each component's dtype and shape."""
         components = [[tensor.dtype.name, _sizes(tensor.shape)] for tensor in self.inputs]
         return {"datapoints": None if self.source is None else self.source.size(), "components": components}
 
     def refit(self, state: Mapping[str, Any], processes: int) -> dict[str, Any]:
-        """Translates a checkpoint's state into that of so many processes, and of this run's batches.
+        """Translates a checkpoint's state to the given number of processes and this run's batches.
 
         Args:
-            state: the return value of `state_dict`, perhaps of another number of processes.
-            processes: how many there are now.
+            state: the return value of `state_dict`, perhaps from another number of processes.
+            processes: the current number of processes.
 
         Raises:
-            CheckpointError: the number or the batches differ, and that is not allowed or not possible.
+            CheckpointError: the number or the batches differ, and the difference is not allowed or not
+                supported.
         """
         return refit_state(state, self.source, self.loop.steps_per_epoch, processes, self.allow)
 
     def load_state_dict(self, state: Mapping[str, Any], files: Path | None = None) -> None:
-        """Sets counters, callbacks and the position in the data. The seed has been chosen before.
+        """Restores counters, callbacks and the position in the data. The seed is restored earlier.
 
         Args:
             state: the return value of `state_dict`.
-            files: the directory of the callbacks' files; None: they are left out.
+            files: the directory of the callbacks' files; None: they are skipped.
 
         Raises:
             CheckpointError: a callback's state belongs to no callback of this run, or the data differs.
@@ -92,7 +93,7 @@ class RunState:
             level = logging.WARNING if given > self.loop.starting_epoch else logging.INFO
             goes_on = self.loop.starting_epoch
             _log.log(
-                level, "starting_epoch=%d is not used: the resumed run goes on in epoch %d.", given, goes_on
+                level, "starting_epoch=%d is not used: the resumed run continues in epoch %d.", given, goes_on
             )
         allowed = "callbacks" in self.allow
         self.callbacks.load_state_dict(state["callbacks"], allow_unknown=allowed, files=files)
@@ -102,36 +103,37 @@ class RunState:
         if self.source is None or position is None:
             return
         if "input" in self.allow:
-            _log.warning("The data starts anew, as resume_allow has it: %s", position)
+            _log.warning("The data restarts from the beginning (allowed by resume_allow): %s", position)
             return
         differences = list(_differences(data, self._data())) if data else []
         if differences:
             fits = not set(WORLD_DIFFERENCES) & set(self.allow) or self.source.refit(position) is not None
             raise CheckpointError(
-                f"The data is not that of the checkpoint: {'; '.join(differences)}. "
+                f"The data differs from that of the checkpoint: {'; '.join(differences)}. "
                 f"{'' if fits else self._why_not_fitted()}{_ADVICE}"
             )
         if position.get("flow", position) is None:
             _log.warning(
-                "The data cannot say its position, so it starts anew: the resumed run will differ from an "
-                "uninterrupted one. A DataFlow can say it, for example DataFromList(your_list)."
+                "The input has no state_dict(), so it restarts from the beginning: the resumed run will "
+                "differ from an uninterrupted one. Use a DataFlow with a position, for example "
+                "DataFromList(your_list)."
             )
         try:
             self.source.load_state_dict(position)
         except ValueError as error:
-            raise CheckpointError(f"The position in the data does not fit: {error} {_ADVICE}") from error
+            raise CheckpointError(f"The position does not match the data: {error} {_ADVICE}") from error
 
     def _why_not_fitted(self) -> str:
         return (
-            "Other batches are fitted where a BatchData of the flow makes them, and "
-            f"{type(self.source).__name__} reads none: a batch that is made in the graph may reach from one "
-            "pass into the next, so that no position says where it began. Train from the start with "
-            "QueueInput over BatchData(flow, n), whose batches can change. "
+            "Other batch sizes are supported only if a BatchData of the flow makes the batches, and "
+            f"{type(self.source).__name__} reads no such flow: a batch that is made in the graph may cross "
+            "the end of a pass, so its beginning has no position. Train from the start with QueueInput over "
+            "BatchData(flow, n), which supports other sizes. "
         )
 
 
 def _differences(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> Iterator[str]:
-    """Says in what two descriptions of data differ, as far as both are known."""
+    """Yields the differences between two descriptions of data, as far as both are known."""
     sizes = theirs.get("datapoints"), ours["datapoints"]
     if None not in sizes and sizes[0] != sizes[1]:
         yield f"{sizes[1]} datapoints in a pass, {sizes[0]} in the checkpoint"

@@ -1,4 +1,4 @@
-"""Values of variables before a training begins: the interface, and the two exact ways."""
+"""Values of variables before a training begins: the interface, and the two exact implementations."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ __all__ = [
 
 _log = logging.getLogger("towerpack_trainers")
 
-# What `SmartInit` and `DictRestore` allow unless told otherwise.
+# The default differences of `SmartInit` and `DictRestore`.
 ONE_SIDED = ("missing", "unused")
 
 
 class SessionInit(abc.ABC):
-    """Gives variables their values, after the graph's own initializers have run.
+    """Assigns values to variables, after the graph's own initializers have run.
 
-    Variables that are copies of others, such as averages and target networks, begin as copies where the
-    values lack them. For that, a subclass assigns by `towerpack_callbacks.checkpoint.assign_variables`.
+    Variables that copy others, such as averages and target networks, begin as copies if they are missing in
+    the values. For that, a subclass assigns with `towerpack_callbacks.checkpoint.assign_variables`.
     """
 
     @abc.abstractmethod
@@ -49,22 +49,23 @@ class SessionInit(abc.ABC):
         """Assigns values to variables of the session's graph."""
 
     def follow_move(self, place: Path, aside: Path) -> None:
-        """Learns that the files of an earlier run were moved to make room; by default, ignores it.
+        """Handles a move of an earlier run's files, which makes room for this run; by default, does nothing.
 
         Args:
-            place: the log directory, in which they were.
-            aside: where they are now.
+            place: the log directory, their original place.
+            aside: their current directory.
         """
 
     def averaged(self) -> SessionInit:
-        """Returns one that restores the averages of the callback `EMA` in place of the weights.
+        """Returns a `SessionInit` that restores the averages of the callback `EMA` instead of the weights.
 
         Raises:
-            RestoreError: this kind has none; or (in `restore`) no variable of the graph has an average.
+            RestoreError: this kind does not support it; or (in `restore`) no variable of the graph has an
+                average.
         """
         raise RestoreError(
-            f"{type(self).__name__} restores no averages. Give SaverRestore(path), SmartInit(path) or a "
-            "SessionInit of your own that overrides averaged()."
+            f"{type(self).__name__} does not restore averages. Use SaverRestore(path), SmartInit(path) or a "
+            "SessionInit that overrides averaged()."
         )
 
 
@@ -73,13 +74,13 @@ class SaverRestore(SessionInit):
     """Restores every variable of the graph from a checkpoint, by name.
 
     Args:
-        path: whatever `towerpack_callbacks.checkpoint.load_variables` reads.
-        prefix: a scope that stands before each name in the graph, but not in the checkpoint.
-        ignore: names of variables that keep their initial values, or regular expressions that match them.
+        path: a path supported by `towerpack_callbacks.checkpoint.load_variables`.
+        prefix: a scope that precedes each name in the graph, but not in the checkpoint.
+        ignore: names of variables that keep their initial values, or regular expressions for such names.
 
     Raises:
         CheckpointError: (in `restore`) the checkpoint cannot be read.
-        RestoreError: (in `restore`) it lacks a variable, or one has another shape or type.
+        RestoreError: (in `restore`) it lacks a variable, or a variable has another shape or dtype.
     """
 
     def __init__(self, path: str | Path, prefix: str | None = None, ignore: Iterable[str] = ()) -> None:
@@ -103,31 +104,31 @@ class SaverRestore(SessionInit):
         }
         if not wanted:
             raise RestoreError(
-                f"The graph has no variable to restore whose name begins with {self._prefix!r}."
+                f"The graph has no variable to restore with a name that begins with {self._prefix!r}."
             )
         values = _renamed(read, self._names, self._averaged, wanted, str(self._path))
         differences = Differences.between(wanted, values)
         differences.refuse(
             str(self._path),
             ["unused"],
-            "Name variables to leave alone in ignore=, or use SmartInit(path) to take what fits.",
+            "Name variables to skip in ignore=, or use SmartInit(path) to restore matching variables.",
         )
         if differences.unused:
-            _log.info("Not in this graph, and left out: %s", differences.some_unused())
+            _log.info("Skipped, since this graph does not have them: %s", differences.some_unused())
         _assign(sess, wanted, matching_values(wanted, values, differences))
 
 
 @final
 class DictRestore(SessionInit):
-    """Restores variables from a dictionary; what stands on one side only is left alone, with a warning.
+    """Restores variables from a dictionary; names on one side only are skipped, with a warning.
 
     Args:
         values: arrays by variable name.
-        ignore_mismatch: leave out arrays of another shape or type, with a warning.
-        ignore: names of variables that keep their initial values, or regular expressions that match them.
+        ignore_mismatch: skip arrays of another shape or dtype, with a warning.
+        ignore: names of variables that keep their initial values, or regular expressions for such names.
 
     Raises:
-        RestoreError: (in `restore`) nothing fits, or an array has another shape or type.
+        RestoreError: (in `restore`) no value matches, or an array has another shape or dtype.
     """
 
     def __init__(
@@ -145,13 +146,13 @@ class DictRestore(SessionInit):
 
 @final
 class MatchingRestore(SessionInit):
-    """Restores the values that fit the graph; differences that are not allowed are refused.
+    """Restores the values that match the graph; refuses differences that are not allowed.
 
     Args:
-        values: arrays by name, or a file of them.
-        names: makes names of values into names of variables.
-        allow: kinds of differences that are listed in a warning.
-        source: where the values come from, for messages.
+        values: arrays by name, or a file with them.
+        names: converts names of values to names of variables.
+        allow: kinds of differences that are only listed in a warning.
+        source: the origin of the values, for messages.
     """
 
     def __init__(
@@ -185,12 +186,12 @@ class MatchingRestore(SessionInit):
         differences.refuse(self._source, self._allow, _advice(differences, self._allow))
         if values and set(values) <= {*differences.unused, *differences.unequal}:
             raise RestoreError(
-                f"None of the values fits this graph:\n{differences.describe()}\n"
-                f"They come from: {self._source}. If they have other names there, give rename=."
+                f"None of the values matches this graph:\n{differences.describe()}\n"
+                f"They come from: {self._source}. If they have other names there, use rename=."
             )
         if differences:
             left = differences.describe(brief=True)
-            _log.warning("Restoring what fits of %s. Left alone:\n%s", self._source, left)
+            _log.warning("Restored matching variables of %s. Skipped:\n%s", self._source, left)
         _assign(sess, variables, matching_values(variables, values, differences))
 
 
@@ -211,7 +212,7 @@ def _assign(sess: tf.Session, variables: Mapping[str, tf.Variable], values: Mapp
 
 
 def _moved(path: Path, place: Path, aside: Path) -> Path:
-    """Returns the path of a file after what was in `place` has moved to `aside`."""
+    """Returns the path of a file after a move from `place` to `aside`."""
     whole, around = path.resolve(), place.resolve()
     return aside / whole.relative_to(around) if whole.is_relative_to(around) else path
 
@@ -230,12 +231,12 @@ def allowed_differences(allow: Collection[str], ignore_mismatch: bool) -> frozen
     """Returns the kinds of differences that are not refused.
 
     Raises:
-        ConfigError: `allow` names something else than kinds of differences.
+        ConfigError: `allow` contains anything else than kinds of differences.
     """
     return check_allowed(allow) | ({"unequal"} if ignore_mismatch else frozenset())
 
 
 def _advice(differences: Differences, allow: frozenset[str]) -> str:
     if differences.unequal and "unequal" not in allow:
-        return "Give ignore_mismatch=True to leave those of another shape or type out."
-    return 'Give rename= or ignore= so that they fit, or allow them: allow=["missing", "unused"].'
+        return "Use ignore_mismatch=True to skip values of another shape or type."
+    return 'Use rename= or ignore= so that they match, or allow them: allow=["missing", "unused"].'

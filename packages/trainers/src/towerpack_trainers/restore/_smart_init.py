@@ -1,4 +1,4 @@
-"""Makes the `SessionInit` that fits what was given: a file, arrays, objects, a list of them, or nothing."""
+"""Makes a `SessionInit` for the given source: a file, arrays, objects, a list of these, or nothing."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ def SmartInit(
     ignore: Iterable[str] = (),
     allow: Collection[str] = ONE_SIDED,
 ) -> SessionInit:
-    """Makes the `SessionInit` that fits: restore what is there on both sides, list the rest in a warning.
+    """Makes a `SessionInit` that restores all matching variables, and lists the others in a warning.
 
     Args:
         obj: None or "" for nothing; a path (checkpoint, log directory, TensorFlow checkpoint of either kind,
-            `.npz`, `.caffemodel`); a dictionary of arrays; a `tf.train.Checkpoint`, whose variables are taken
-            as they are now, under the names they were made with; or a list of such, applied in turn.
-        ignore_mismatch: leave out arrays of another shape or type; the same as "unequal" in `allow`.
-        rename: what values are called in this graph: a dictionary of names or of leading scopes, or a
-            function from a name to another, or to None for what is to be left out.
-        ignore: regular expressions; variables whose whole name one of them matches are left alone.
+            `.npz`, `.caffemodel`); a dictionary of arrays; a `tf.train.Checkpoint`, with the current values
+            of its variables under their original names; or a list of these, applied in turn.
+        ignore_mismatch: skip arrays of another shape or dtype; the same as "unequal" in `allow`.
+        rename: the names of values in this graph: a dictionary of names or of leading scopes, or a function
+            that maps a name to another, or to None to skip the value.
+        ignore: regular expressions; variables with a matching whole name are skipped.
         allow: differences that are not refused: "missing" (only in the graph), "unused" (only among the
-            values), "unequal" (of another shape or type). Empty: each variable gets a value, and each value
-            is used.
+            values), "unequal" (of another shape or dtype). Empty: every variable needs a value, and every
+            value must be used.
 
     Raises:
-        TypeError: `obj`, `rename` or `ignore` is none of these.
-        ValueError: `allow` or `ignore` holds something else.
-        RestoreError: (in `restore`) nothing fits, or there is a difference that is not allowed; the message
-            lists all differences.
+        TypeError: `obj`, `rename` or `ignore` has another type.
+        ValueError: `allow` or `ignore` contains an invalid element.
+        RestoreError: (in `restore`) no value matches, or there is a difference that is not allowed; the
+            message lists all differences.
         CheckpointError: (in `restore`) a file cannot be read.
 
     Example:
@@ -75,7 +75,7 @@ def _smart_init(obj: Any, names: NameMap, allow: frozenset[str]) -> SessionInit:
 
 @final
 class _Chain(SessionInit):
-    """Applies several, in their order; none of them restores nothing."""
+    """Applies several in order; an empty list restores nothing."""
 
     def __init__(self, inits: list[SessionInit]) -> None:
         self._inits = inits
@@ -94,7 +94,7 @@ class _Chain(SessionInit):
 
 @final
 class _AveragedChain(SessionInit):
-    """Applies several, with the averages of those that have some; at least one must."""
+    """Applies several, with averages where available; at least one must have averages."""
 
     def __init__(self, inits: list[SessionInit]) -> None:
         self._inits = inits
@@ -106,7 +106,7 @@ class _AveragedChain(SessionInit):
 
 
 def _restore_averages(init: SessionInit, sess: tf.Session) -> MissingAveragesError | None:
-    """Restores averages, or the values alone where there are none; then returns the error that says so."""
+    """Restores averages; if there are none, restores the values and returns the corresponding error."""
     try:
         init.averaged().restore(sess)
     except MissingAveragesError as error:

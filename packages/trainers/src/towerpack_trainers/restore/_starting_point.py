@@ -1,4 +1,4 @@
-"""Where a run starts: from nothing, from given values, or from the checkpoint that it resumes."""
+"""The starting point of a run: nothing, given values, or the checkpoint to resume."""
 
 from __future__ import annotations
 
@@ -41,66 +41,64 @@ __all__ = [
 
 _log = logging.getLogger("towerpack_trainers")
 
-# Makes the state that a checkpoint holds into the state of this run.
+# Translates the state in a checkpoint to the state of this run.
 TranslateState = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
 _KINDS = (*VARIABLE_DIFFERENCES, "callbacks", "input", *WORLD_DIFFERENCES)
 
 
 def check_resume_allow(allow: Collection[str]) -> frozenset[str]:
-    """Converts what `TrainConfig(resume_allow=…)` receives.
+    """Converts the argument of `TrainConfig(resume_allow=…)`.
 
     Raises:
-        ConfigError: it names something else than kinds of differences.
+        ConfigError: it contains anything else than kinds of differences.
     """
     return check_allowed(allow, _KINDS, "resume_allow")
 
 
 class StartingPoint(abc.ABC):
-    """Where a run starts. The loop calls the methods in the order in which they stand here.
+    """The starting point of a run. The loop calls the methods in the order of their definition.
 
     Attributes:
-        path: the checkpoint that the run resumes; None if it resumes none.
-        state: what that checkpoint holds besides variables.
+        path: the checkpoint that the run resumes; None without one.
+        state: the contents of that checkpoint besides variables.
     """
 
     path: Path | None = None
     state: Mapping[str, Any] | None = None
 
     def choose_seed(self, given: int | None) -> int:
-        """Returns the seed of the resumed run; else the given one; else one that is drawn and logged."""
+        """Returns the seed of the resumed run; else the given seed; else a random seed, which is logged."""
         if self.state is not None and "seed" in self.state:
             seed = int(self.state["seed"])
             if given not in (None, seed):
-                _log.warning("seed=%d is not used: the resumed run goes on with its seed %d.", given, seed)
+                _log.warning("seed=%d is not used: the resumed run keeps its seed %d.", given, seed)
             return seed
         if given is not None:
             return given
         seed = int.from_bytes(os.urandom(4), "little") >> 1
-        _log.info(
-            "No seed was given; this run and its data draw from seed %d: seed=%d repeats it.", seed, seed
-        )
+        _log.info("No seed was given; this run and its data use seed %d: seed=%d repeats it.", seed, seed)
         return seed
 
     def initial_values(self, graph: tf.Graph) -> dict[str, np.ndarray]:
-        """Returns what variables begin with instead of their own initial values, by name."""
+        """Returns values that replace the variables' own initial values, by name."""
         return {}
 
     def follow_move(self, place: Path, aside: Path) -> None:
-        """Learns that what was in a directory is in another now, before anything is restored."""
+        """Handles a move of a directory's files to another directory, before anything is restored."""
 
     @abc.abstractmethod
     def restore(self, sess: tf.Session, run: RunState, translate: TranslateState) -> None:
         """Restores variables, counters, callbacks and the position in the data, in a new session.
 
         Args:
-            sess: all variables are initialised in it.
-            run: gets the checkpoint's state.
-            translate: makes the checkpoint's state into that of this run.
+            sess: a session with all variables initialised.
+            run: receives the checkpoint's state.
+            translate: translates the checkpoint's state to that of this run.
         """
 
     def restore_random_numbers(self) -> None:
-        """Sets the generators of Python and NumPy, right before the first step."""
+        """Sets the random generators of Python and NumPy, right before the first step."""
 
 
 @final
@@ -113,10 +111,10 @@ class FreshStart(StartingPoint):
 
 @final
 class LoadedStart(StartingPoint):
-    """Starts a new run from values of variables.
+    """Starts a new run with given values of variables.
 
     Args:
-        init: assigns them.
+        init: assigns the values.
     """
 
     def __init__(self, init: SessionInit) -> None:
@@ -133,11 +131,11 @@ class LoadedStart(StartingPoint):
 
 @final
 class ResumedStart(StartingPoint):
-    """Goes on with the run that wrote a checkpoint.
+    """Continues the run that wrote a checkpoint.
 
     Args:
-        checkpoint: the checkpoint. Its arrays are let go once they are in the graph.
-        allow: kinds of differences that are logged and not refused; see `TrainConfig(resume_allow=…)`.
+        checkpoint: the checkpoint. Its arrays are released once they are in the graph.
+        allow: kinds of differences that are logged instead of refused; see `TrainConfig(resume_allow=…)`.
     """
 
     def __init__(self, checkpoint: Checkpoint, allow: Collection[str] = ()) -> None:
@@ -147,16 +145,16 @@ class ResumedStart(StartingPoint):
         self._allow = allow
 
     def initial_values(self, graph: tf.Graph) -> dict[str, np.ndarray]:
-        """Returns the checkpoint's values, which are let go with it.
+        """Returns the checkpoint's values, and releases the checkpoint's own references to them.
 
         Raises:
-            CheckpointError: the checkpoint holds variables only, so no training can go on from it.
-            RestoreError: variables of graph and checkpoint differ, and that is not allowed.
+            CheckpointError: the checkpoint has only variables, so a training cannot continue from it.
+            RestoreError: variables of graph and checkpoint differ, and the difference is not allowed.
         """
         assert self.state is not None
         if not {"loop", "callbacks"} <= set(self.state):
             raise CheckpointError(
-                f"{self.path} holds no state of a training, only variables. Start from those by "
+                f"{self.path} holds no state of a training, only variables. Start from them with "
                 "session_init=SmartInit(path)."
             )
         values, self._variables = self._variables, {}
@@ -165,7 +163,7 @@ class ResumedStart(StartingPoint):
     def restore(self, sess: tf.Session, run: RunState, translate: TranslateState) -> None:
         assert self.state is not None
         run.load_state_dict(translate(self.state), self._files)
-        _log.info("Going on from %s.", self.path)
+        _log.info("Resuming from %s.", self.path)
 
     def restore_random_numbers(self) -> None:
         assert self.state is not None
@@ -179,13 +177,13 @@ def find_starting_point(
     session_init: SessionInit | None = None,
     allow: Collection[str] = (),
 ) -> StartingPoint:
-    """Finds where a run starts.
+    """Finds the starting point of a run.
 
     Args:
         resume: the checkpoint to resume; "auto": the latest in `log_dir`, if there is one.
         log_dir: the directory of the run's files.
         session_init: values of variables, for a run that resumes no checkpoint.
-        allow: what need not match where the run goes on; see `TrainConfig(resume_allow=…)`.
+        allow: the allowed differences of a resumed run; see `TrainConfig(resume_allow=…)`.
 
     Raises:
         CheckpointError: the checkpoint cannot be read.
@@ -206,9 +204,9 @@ def _read_latest(latest: Path, log_dir: Path) -> Checkpoint:
     except CheckpointError as error:
         whole = next(filter(_is_whole, reversed(all_checkpoints(log_dir))), None)
         advice = (
-            "No other one here is whole."
+            "No other checkpoint here is complete."
             if whole is None
-            else f"The newest one here that is whole is {whole.name}: resume={str(whole)!r} goes on from it."
+            else f"The newest complete one here is {whole.name}: use resume={str(whole)!r}."
         )
         raise CheckpointError(f"{error} {advice}") from error
 

@@ -1,4 +1,4 @@
-"""What a new run takes over of another one besides weights, such as its learning rate."""
+"""Describes the values other than weights that a new run takes over, such as the learning rate."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ import tensorflow.compat.v1 as tf
 
 __all__ = ["at_the_start_of_a_run", "describe_taken_over"]
 
-# A predictor restores the same variables, and has no use for the line.
+# A predictor restores the same variables, and does not need this line.
 _starts_a_run: ContextVar[bool] = ContextVar("towerpack_trainers_starts_a_run", default=False)
 
-# So many variables with several numbers are named.
+# The maximum number of named variables with several elements.
 _NAMED = 2
 
 
 @contextlib.contextmanager
 def at_the_start_of_a_run() -> Iterator[None]:
-    """Lets `describe_taken_over` describe what is restored in the block."""
+    """Enables `describe_taken_over` for restoring in the block."""
     token = _starts_a_run.set(True)
     try:
         yield
@@ -32,21 +32,21 @@ def at_the_start_of_a_run() -> Iterator[None]:
 def describe_taken_over(
     sess: tf.Session, variables: Mapping[str, tf.Variable], values: Mapping[str, np.ndarray]
 ) -> str | None:
-    """Returns a line on what gets another value and is no weight of a layer; None if there is nothing.
+    """Describes in one line the changed values that are not weights of a layer; None without any.
 
     Outside of `at_the_start_of_a_run` it returns None.
 
-    These are single numbers, such as a learning rate, and the state of an optimizer or an average.
+    These are scalars, such as a learning rate, and the state of an optimizer or an average.
 
     Args:
-        sess: has the values from before.
-        variables: those of the graph, by name.
-        values: what is about to be assigned, by name.
+        sess: the session with the previous values.
+        variables: the variables of the graph, by name.
+        values: the values to be assigned, by name.
     """
     if not _starts_a_run.get():
         return None
     names = _of_the_run(sess.graph, variables, values)
-    # Each by itself: the state of an optimizer takes as much memory as the weights, or twice as much.
+    # One at a time: the state of an optimizer takes as much memory as the weights, or twice as much.
     before = {name: sess.run(variables[name]) for name in names}
     changed = [name for name in names if not _are_equal(before[name], values[name])]
     if not changed:
@@ -59,8 +59,8 @@ def describe_taken_over(
         parts.append(f"the values of {', '.join(several[:_NAMED])}{more}")
     example = ", ".join(map(repr, [*single, *several][:_NAMED]))
     return (
-        f"Taken over besides the weights: {', '.join(parts)}. To keep what this run begins with, name the "
-        f"variables in ignore=[{example}]."
+        f"Taken over besides the weights: {', '.join(parts)}. To keep the initial values of this run, name "
+        f"the variables in ignore=[{example}]."
     )
 
 

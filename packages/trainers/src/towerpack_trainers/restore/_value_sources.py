@@ -1,4 +1,4 @@
-"""Where values come from: files, dictionaries, and the objects of `tf.train.Checkpoint`."""
+"""Sources of values: files, dictionaries, and the objects of `tf.train.Checkpoint`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _OBJECTS = (tf.train.Checkpoint, tf.compat.v2.train.Checkpoint)
 
 
 def read_values(source: Any) -> dict[str, np.ndarray] | None:
-    """Arrays by variable name, or None if `source` is nothing of the kind.
+    """Returns arrays by variable name, or None if `source` has another type.
 
     Args:
         source: a path, a mapping of arrays, or a `tf.train.Checkpoint`.
@@ -47,9 +47,9 @@ def read_values(source: Any) -> dict[str, np.ndarray] | None:
 def _read_objects(checkpoint: Any) -> dict[str, np.ndarray]:
     if not tf.executing_eagerly():
         raise RestoreError(
-            "The variables of a tf.train.Checkpoint have no values inside a graph. Hand it over outside of "
-            "any `with graph.as_default()`, or save it and give the path."
+            "The variables of a tf.train.Checkpoint have no values inside a graph. Pass it outside of any "
+            "`with graph.as_default()`, or save it and pass the path."
         )
-    # Through a file: which variables an object has, under which names, only the writer knows.
+    # Through a file: only the writer can list the variables of an object with their names.
     with tempfile.TemporaryDirectory() as directory:
         return load_variables(checkpoint.write(str(Path(directory) / "objects")))

@@ -1,4 +1,4 @@
-"""How the variables of a graph and a set of values differ, and which differences are refused."""
+"""Differences between the variables of a graph and a set of values, and their refusal."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .._errors import ConfigError, RestoreError
 
 __all__ = ["VARIABLE_DIFFERENCES", "Differences", "check_allowed"]
 
-# What is allowed, and how it is called in a message.
+# The kinds of differences, with their titles in messages.
 _KINDS = {
     "missing": "only in the graph",
     "unused": "only in the restored values",
@@ -22,22 +22,22 @@ _KINDS = {
 
 VARIABLE_DIFFERENCES = tuple(_KINDS)
 
-# So many unused values are named where a message is to be short.
+# The maximum number of unused values in a short message.
 _NAMED = 3
 
 
 def check_allowed(
     allow: Collection[str], kinds: Sequence[str] = VARIABLE_DIFFERENCES, name: str = "allow"
 ) -> frozenset[str]:
-    """The kinds of differences that are not refused.
+    """Checks a list of allowed differences.
 
     Args:
-        allow: what was given.
-        kinds: what it may hold.
+        allow: the given list.
+        kinds: the valid elements.
         name: the argument's name.
 
     Raises:
-        ConfigError: it is no list of such kinds.
+        ConfigError: `allow` is not a list of such kinds.
     """
     if isinstance(allow, str) or not isinstance(allow, Collection) or not set(allow) <= set(kinds):
         raise ConfigError(f"{name}={allow!r}: expected a list of some of {', '.join(map(repr, kinds))}.")
@@ -47,12 +47,12 @@ def check_allowed(
 @final
 @attrs.frozen
 class Differences:
-    """How the variables of a graph and a set of values differ; all sorted by name.
+    """The differences between the variables of a graph and a set of values; all sorted by name.
 
     Attributes:
         missing: names only in the graph.
         unused: names only among the values.
-        unequal: of names on both sides, how shape or type differ.
+        unequal: for names on both sides, the difference in shape or dtype.
     """
 
     missing: list[str]
@@ -63,13 +63,13 @@ class Differences:
     def between(
         cls, variables: Mapping[str, tf.Variable], values: Mapping[str, np.ndarray], same_type: bool = False
     ) -> Differences:
-        """Compares names, shapes and types.
+        """Compares names, shapes and dtypes.
 
         Args:
-            variables: by name.
-            values: by name.
-            same_type: whether a value of another type than its variable is a difference. Otherwise a type of
-                the same kind is none if it can hold the value: floats are rounded, whole numbers are not.
+            variables: variables by name.
+            values: arrays by name.
+            same_type: whether any other dtype counts as a difference. If False, a dtype of the same kind is
+                accepted if it can hold the value: floats are rounded, whole numbers are not.
         """
         common = sorted(set(variables) & set(values))
         unlike = {name: _unlike(variables[name], values[name], same_type) for name in common}
@@ -83,7 +83,7 @@ class Differences:
         return bool(self.missing or self.unused or self.unequal)
 
     def describe(self, brief: bool = False) -> str:
-        """One line for each difference.
+        """Describes each difference in one line.
 
         Args:
             brief: one line for all unused values: in a graph without an optimizer there are many.
@@ -96,42 +96,42 @@ class Differences:
         return "\n".join(f"  {title}: {line}" for kind, title in _KINDS.items() for line in lines[kind])
 
     def some_unused(self) -> str:
-        """Names the first unused values, and says how many more there are."""
+        """Returns the names of the first unused values, and the number of the others."""
         more = len(self.unused) - _NAMED
         return ", ".join(self.unused[:_NAMED]) + (f" and {more} more" if more > 0 else "")
 
     def refuse(self, source: str, allow: Collection[str], advice: str) -> None:
-        """Raises unless all differences are of allowed kinds.
+        """Raises an error unless all differences are of allowed kinds.
 
         Args:
-            source: where the values come from.
-            allow: "missing", "unused", "unequal", or some of them.
-            advice: what to do.
+            source: the origin of the values.
+            allow: some of "missing", "unused", "unequal".
+            advice: the last sentence of the message.
 
         Raises:
-            RestoreError: the message lists all differences.
+            RestoreError: there are other differences; the message lists all.
         """
         found = {"missing": self.missing, "unused": self.unused, "unequal": self.unequal}
         if any(found[kind] for kind in _KINDS if kind not in allow):
-            raise RestoreError(f"{source} does not fit this graph:\n{self.describe()}\n{advice}")
+            raise RestoreError(f"{source} does not match this graph:\n{self.describe()}\n{advice}")
 
 
 def _unlike(variable: tf.Variable, value: np.ndarray, same_type: bool) -> str | None:
     wanted = variable.dtype.base_dtype
     if not variable.shape.is_compatible_with(value.shape):
-        return f"the graph has shape {tuple(variable.shape.as_list())}, restored is {value.shape}"
+        return f"the graph has shape {tuple(variable.shape.as_list())}, the restored value has {value.shape}"
     if value.dtype == wanted.as_numpy_dtype or (wanted == tf.string and value.dtype.kind in "OSU"):
         return None
-    types = f"the graph has {wanted.name}, restored is {value.dtype.name}"
+    types = f"the graph has {wanted.name}, the restored value has {value.dtype.name}"
     if same_type or _kind(value.dtype) != _kind(np.dtype(wanted.as_numpy_dtype)):
         return types
     if not _holds(np.dtype(wanted.as_numpy_dtype), value):
-        return f"{types}, with values that it cannot hold"
+        return f"{types}, with values that the graph's type cannot hold"
     return None
 
 
 def _kind(dtype: np.dtype[Any]) -> str:
-    """Returns the kind of a type; NumPy has "V" for all that are not its own, such as bfloat16."""
+    """Returns the kind of a dtype; NumPy has "V" for all foreign dtypes, such as bfloat16."""
     if dtype.kind != "V":
         return dtype.kind
     try:

@@ -1,4 +1,4 @@
-"""Names of values made into names of variables. Pure."""
+"""Converts names of values to names of variables. Pure."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ Rename = Mapping[str, str] | Callable[[str], "str | None"]
 
 @final
 class NameMap:
-    """Renames what is restored, and says what is to be left alone.
+    """Renames restored values, and selects the variables to skip.
 
     Args:
-        rename: new names by old ones, or new scopes by old ones ({"resnet": "backbone"} makes
-            "resnet/conv0/W" "backbone/conv0/W"; the longest that fits counts; the new one may be ""). Or a
-            function from a name to the new one, or to None for what is to be left out.
-        ignore: regular expressions; a variable whose whole name one of them matches is left alone.
+        rename: new names by old names, or new scopes by old scopes ({"resnet": "backbone"} renames
+            "resnet/conv0/W" to "backbone/conv0/W"; the longest match counts; the new scope may be ""). Or a
+            function that maps a name to the new name, or to None to skip the value.
+        ignore: regular expressions; variables with a matching whole name are skipped.
 
     Raises:
-        TypeError: `rename` is neither, or `ignore` is one string.
-        ValueError: something in `ignore` is no regular expression.
+        TypeError: `rename` has another type, or `ignore` is one string.
+        ValueError: an element of `ignore` is not a regular expression.
     """
 
     def __init__(self, rename: Rename | None = None, ignore: Iterable[str] = ()) -> None:
@@ -38,14 +38,14 @@ class NameMap:
         self._ignore = [_compile(pattern.removesuffix(":0")) for pattern in ignore]
 
     def ignores(self, name: str) -> bool:
-        """Whether the variable of that name is left alone."""
+        """Returns whether to skip the variable of the given name."""
         return any(pattern.fullmatch(name) for pattern in self._ignore)
 
     def apply(self, values: Mapping[str, T]) -> dict[str, T]:
-        """The values under their new names, without what is ignored or left out.
+        """Returns the values under their new names, without skipped ones.
 
         Raises:
-            RestoreError: two of them get the same name.
+            RestoreError: two values get the same name.
         """
         renamed: dict[str, T] = {}
         came_from: dict[str, str] = {}
@@ -55,7 +55,7 @@ class NameMap:
                 continue
             if new in renamed:
                 raise RestoreError(
-                    f"rename= makes two values {new!r}: {came_from[new]!r} and {old!r}. "
+                    f"rename= gives two values the name {new!r}: {came_from[new]!r} and {old!r}. "
                     "Give each its own name."
                 )
             renamed[new], came_from[new] = value, old
@@ -78,4 +78,4 @@ def _compile(pattern: str) -> re.Pattern[str]:
     try:
         return re.compile(pattern)
     except re.error as error:
-        raise ValueError(f"ignore: {pattern!r} is no regular expression: {error}.") from error
+        raise ValueError(f"ignore: {pattern!r} is not a regular expression: {error}.") from error

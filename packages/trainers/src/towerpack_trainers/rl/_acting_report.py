@@ -1,4 +1,4 @@
-"""What a training by acting says of itself: the returns of episodes, and where its time goes."""
+"""Reports on the acting of an agent: the returns of episodes, and the fractions of time."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ __all__ = ["ActingReport"]
 
 @final
 class ActingReport(Callback):
-    """Records the returns of finished episodes, and each part's share of the time, once per epoch.
+    """Records the returns of finished episodes, and the fraction of time of each part, once per epoch.
 
     Args:
-        episodes: those of the environments that the training acts in.
-        shares: where its time goes.
+        episodes: the finished episodes of the training's environments.
+        shares: the fractions of time.
     """
 
     def __init__(self, episodes: FinishedEpisodes, shares: Shares) -> None:
         self._episodes, self._shares = episodes, shares
 
     def produces(self) -> Sequence[str]:
-        """Names the statistics."""
+        """Returns the names of the statistics."""
         return ["mean_return", "episodes", *self._shares.names]
 
     def headlines(self) -> Sequence[str]:
-        """Names the return; the shares have a line of their own."""
+        """Returns the name of the return only; the fractions have a separate line."""
         return ["mean_return"]
 
     def _trigger_epoch(self) -> None:
-        # Episodes may end meanwhile, in the thread of simulators.
+        # Episodes may end at the same time, in the simulators' thread.
         monitors, last = self.trainer.monitors, list(self._episodes.last)
         monitors.put_scalar("episodes", len(self._episodes.take_new()))
-        # Before the first episode has ended there is no return to tell.
+        # Before the end of the first episode there is no return to report.
         mean = float(np.mean([each.total for each in last])) if last else np.nan
         monitors.put_scalar("mean_return", mean)
         taken = self._shares.take()

@@ -1,4 +1,4 @@
-"""What descriptions of agents share: the spaces that they observe and act in."""
+"""The base class of agents: their observation and action spaces."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ __all__ = ["AgentModel"]
 
 
 class AgentModel(ModelDesc):
-    """Describes an agent. Subclasses say what it computes from an observation.
+    """Describes an agent. A subclass defines the networks.
 
     Args:
-        observation_space: of one observation, a gymnasium `Box`.
-        action_space: of one action, a gymnasium `Discrete` or a `Box` of floats.
+        observation_space: the space of one observation, a gymnasium `Box`.
+        action_space: the space of one action, a gymnasium `Discrete` or a `Box` of floats.
 
     Attributes:
-        observation_space: as given.
-        action_space: as given.
+        observation_space: the given space.
+        action_space: the given space.
 
     Raises:
-        ConfigError: an agent cannot have such a space.
+        ConfigError: agents do not support such a space.
     """
 
     data_from_trainer = True
@@ -39,8 +39,8 @@ class AgentModel(ModelDesc):
         """Makes the model for vector environments, or for a single one.
 
         Args:
-            envs: has `single_observation_space` and `single_action_space`, or `observation_space` and
-                `action_space`.
+            envs: an object with `single_observation_space` and `single_action_space`, or with
+                `observation_space` and `action_space`.
             arguments, named: further arguments of the class.
         """
         prefix = "single_" if hasattr(envs, "single_action_space") else ""
@@ -48,5 +48,5 @@ class AgentModel(ModelDesc):
         return cls(*spaces, *arguments, **named)
 
     def inputs(self) -> list[tf.TensorSpec]:
-        """Returns the one input of a predictor."""
+        """Returns the only input of a predictor."""
         return [self._observation]

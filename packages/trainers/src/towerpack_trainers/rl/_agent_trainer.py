@@ -1,4 +1,4 @@
-"""What trainers of agents share: data that the training makes by itself, and one cost."""
+"""The base class of agent trainers: data that the training makes itself, and one cost."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ class AgentTrainer(BuilderTrainer):
     """Trains a model of one cost on data that a collector makes.
 
     Args:
-        config: the training, whose data is the collector's.
-        collector: makes the data, a turn at a time.
-        updates: of a turn.
-        devices: devices, or how many; None for one.
+        config: the training; its data comes from the collector.
+        collector: makes the data, one turn at a time.
+        updates: the number of updates in a turn.
+        devices: devices, or their number; None for one.
 
     Raises:
         ConfigError: the configuration does not suit this trainer.
@@ -56,21 +56,22 @@ class AgentTrainer(BuilderTrainer):
         )
 
     def explain(self) -> str:
-        """Describes the training, as `Trainer.explain` does, and how it acts."""
+        """Describes the training, as `Trainer.explain` does, and the acting."""
         return f"{super().explain()}\n{self._collector.describe()}"
 
     @classmethod
     def _updates_of(cls, batches: int, devices: int | Sequence[str] | None) -> int:
-        """Returns how many updates so many batches are.
+        """Returns the number of updates for the given number of batches.
 
         Raises:
-            ConfigError: the towers cannot share them evenly.
+            ConfigError: the batches cannot be divided evenly among the towers.
         """
         towers = 1 if devices is None else len(choose_devices(devices, None))
         if batches % towers:
             raise ConfigError(
-                f"{cls.__name__}: a turn has {batches} batches, which {towers} towers cannot share evenly. "
-                "Choose steps, batch_size or epochs so that their number can be divided."
+                f"{cls.__name__}: a turn has {batches} batches, which cannot be divided evenly among "
+                f"{towers} towers. Choose steps, batch_size or epochs so that the number of batches is a "
+                "multiple."
             )
         return batches // towers
 

@@ -1,4 +1,4 @@
-"""Makes the data of a training by acting in environments, a turn at a time."""
+"""Makes the data of a training by acting in environments, one turn at a time."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _ARRAYS = "environments.npz"
 
 @final
 class Moment(NamedTuple):
-    """One step of each environment, with what the policy said before it.
+    """One step of each environment, with the policy's outputs before it.
 
     Attributes:
-        observation: before the step.
-        outputs: of the policy; the first one are the actions.
+        observation: the observation before the step.
+        outputs: the outputs of the policy; the first one is the actions.
         happened: the step.
     """
 
@@ -43,7 +43,7 @@ class Moment(NamedTuple):
     def joined(
         cls, asked: Sequence[tuple[np.ndarray, Sequence[np.ndarray]]], happened: Transitions
     ) -> Moment:
-        """Makes one of what the policy was asked, and said, for each group."""
+        """Joins the observations and outputs of all groups."""
         if len(asked) == 1:
             return cls(*asked[0], happened)
         observations, outputs = zip(*asked)
@@ -51,25 +51,25 @@ class Moment(NamedTuple):
 
 
 class Collector(Callback):
-    """Acts in environments, then puts the batches of a turn, which is a number of updates, into the graph.
+    """Acts in environments, then feeds the batches of a turn, which is a number of updates, into the graph.
 
-    It has to come after all savers: a turn begins in `_after_triggers`, after the checkpoints of that moment
-    were written. So a checkpoint at the end of a turn holds no batches; one amid a turn holds what they were
-    drawn from, the state before, and how many were used.
+    It must come after all savers: a turn begins in `_after_triggers`, after the checkpoints of that step were
+    written. So a checkpoint at the end of a turn holds no batches; a checkpoint within a turn holds the data
+    they were drawn from, the state before, and the number of used batches.
 
-    Subclasses act and remember in `_make_data`, and draw in `_batches`.
+    Subclasses act and store data in `_make_data`, and draw batches in `_batches`.
 
     Args:
         envs: the environments, or a list of groups of them. A group with `send` and `recv` then steps while
             the policy acts for the next one.
         source: the input of the training.
-        updates: how many updates a turn has.
-        env_state: the state of the environments, or a list of those of the groups; None: that of `envs`, if
-            these have one.
+        updates: the number of updates in a turn.
+        env_state: the state of the environments, or a list with the state of each group; None: that of
+            `envs`, if they have one.
 
     Attributes:
-        shares: where the time goes.
-        steps: the environments, as they are stepped.
+        shares: the fractions of time.
+        steps: the environments with their step functions.
     """
 
     chief_only = False
@@ -92,16 +92,16 @@ class Collector(Callback):
         self._seed, self._towers = 0, 1
 
     def prepare(self, seed: int, towers: int) -> None:
-        """Takes what the trainer knows once it is made.
+        """Receives the arguments that the trainer knows only after its construction.
 
         Args:
-            seed: of the run.
-            towers: how many towers take a batch in each update.
+            seed: the seed of the run.
+            towers: the number of towers that take a batch in each update.
         """
         self._seed, self._towers = seed, towers
 
     def describe(self) -> str:
-        """Says in lines where and how the training acts."""
+        """Describes the acting, in several lines."""
         groups = [part.envs for part in self.steps.parts]
         kinds = " and ".join(f"{group.num_envs} in {type(group).__name__}" for group in groups)
         overlap = ", one of which steps while the policy acts for another" if self.steps.overlaps else ""
@@ -111,18 +111,18 @@ class Collector(Callback):
         return (
             f"environments: {kinds}, autoreset mode {self.steps.parts[0].mode}{overlap}\n"
             f"a turn: {self._turn()}\n"
-            f"resume: {'exact' if exact else f'in new episodes, as the environments are reset: {reason}'}"
+            f"resume: {'exact' if exact else f'in new episodes, since the environments are reset: {reason}'}"
         )
 
     # ---- what subclasses override
 
     @abc.abstractmethod
     def _outputs(self) -> Sequence[str]:
-        """Names what the policy is asked for."""
+        """Returns the names of the policy's outputs."""
 
     @abc.abstractmethod
     def _make_data(self) -> None:
-        """Acts, and remembers what happened. Before it returns, it keeps the state that batches depend on."""
+        """Acts, and stores the steps. Before it returns, it saves the state that the batches depend on."""
 
     @abc.abstractmethod
     def _batches(self) -> Iterable[Sequence[np.ndarray]]:
@@ -130,7 +130,7 @@ class Collector(Callback):
 
     @abc.abstractmethod
     def _end_turn(self) -> None:
-        """Forgets what no later turn needs."""
+        """Drops the data that later turns do not need."""
 
     @abc.abstractmethod
     def _data_state(self) -> dict[str, Any]:
@@ -138,17 +138,17 @@ class Collector(Callback):
 
     @abc.abstractmethod
     def _save_data(self, directory: Path) -> None:
-        """Puts what happened into a directory."""
+        """Writes the steps into a directory."""
 
     @abc.abstractmethod
     def _load_data(self, state: dict[str, Any], directory: Path) -> None:
-        """Restores what the two methods above have kept."""
+        """Restores the data of the two methods above."""
 
     def _begin_anew(self) -> None:
-        """Is told that a resumed run could not go on with its episodes."""
+        """Called when a resumed run could not continue its episodes."""
 
     def _turn(self) -> str:
-        """Says in words what a turn is."""
+        """Describes a turn."""
         return f"acts, then {self._updates} updates"
 
     # ---- the turns
@@ -162,7 +162,7 @@ class Collector(Callback):
         return Every(steps=self._updates)
 
     def _before_train(self) -> None:
-        self.shares.take()  # what came before is no part of the training
+        self.shares.take()  # time before the training does not count
         if self._restored is None:
             self.shares.in_environment(lambda: self.steps.reset(self._seed))
             self._begin_turn()
@@ -180,7 +180,7 @@ class Collector(Callback):
             self._end_turn()
 
     def _after_epoch(self) -> None:
-        # What follows, such as an evaluation, is no learning.
+        # The following work, such as an evaluation, is not learning.
         self.shares.end_learning()
 
     def _after_triggers(self) -> None:
@@ -204,7 +204,7 @@ class Collector(Callback):
     # ---- acting
 
     def _act(self, observation: np.ndarray) -> Sequence[np.ndarray]:
-        """Asks the policy. Each time it draws other numbers, which depend on seed and time alone."""
+        """Runs the policy. Each call draws different random numbers, which depend only on seed and time."""
         assert self._predict is not None
         predict = self._predict
         self._acts += 1
@@ -213,10 +213,10 @@ class Collector(Callback):
         return outputs
 
     def _moments(self, count: int) -> Iterator[Moment]:
-        """Acts in all environments, so many times.
+        """Acts in all environments for `count` steps.
 
         While the policy acts for a group of environments, the others step: the observations of a group are
-        waited for only when it is its turn again.
+        awaited only at its next turn.
         """
         parts = self.steps.parts
         asked = [self._begin(part) for part in parts]
@@ -243,7 +243,7 @@ class Collector(Callback):
     # ---- state
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns where the turn is, and what it depends on."""
+        """Returns the progress of the turn, and the state that it depends on."""
         if not self.steps.started:
             return {}
         return {
@@ -254,11 +254,11 @@ class Collector(Callback):
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Takes a state; the arrays that belong to it come by `load_files`."""
+        """Restores a state; `load_files` restores its arrays."""
         self._restored = state or None
 
     def save_files(self, directory: Path) -> None:
-        """Puts observations, and what happened, into a directory."""
+        """Writes observations and steps into a directory."""
         if not self.steps.started:
             return
         arrays: dict[str, Any] = self.steps.arrays()
@@ -277,6 +277,6 @@ class Collector(Callback):
             self._env_state.load_state_dict(state["envs"])
             if getattr(self._env_state, "exact", True):
                 return
-        _log.warning("The environments cannot go on exactly: they are reset, and new episodes begin.")
+        _log.warning("Environment state is not restorable; resetting all environments.")
         self.steps.reset(self._seed + self._acts)
         self._begin_anew()

@@ -1,4 +1,4 @@
-"""Distributions of actions, as a policy returns them."""
+"""Distributions of actions, as returned by a policy."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Distribution(abc.ABC):
     """A distribution of one action for each observation of a batch.
 
     Attributes:
-        action_dtype: of its actions.
+        action_dtype: the dtype of its actions.
     """
 
     action_dtype: tf.DType
@@ -43,7 +43,7 @@ class Distribution(abc.ABC):
     @property
     @abc.abstractmethod
     def action_shape(self) -> list[int | None]:
-        """The shape of one action, with the number of choices in place of () where it is one of several."""
+        """The shape of one action; for one of several choices, the number of choices instead of ()."""
 
 
 @final
@@ -65,7 +65,7 @@ class Categorical(Distribution):
         return self._logs.shape[1:].as_list()  # type: ignore[no-any-return]
 
     def sample(self, draw: tf.Tensor) -> tf.Tensor:
-        """Draws choices, by Gumbel's way: the largest of logits plus noise."""
+        """Draws choices with the Gumbel trick: the largest of logits plus noise."""
         numbers = tf.random.stateless_uniform(tf.shape(self._logs), draw, minval=1e-20, maxval=1.0)
         return tf.argmax(self._logs - tf.log(-tf.log(numbers)), 1)
 
@@ -76,7 +76,7 @@ class Categorical(Distribution):
     def log_probability(self, action: tf.Tensor) -> tf.Tensor:
         """Returns the log-probabilities of choices."""
         chosen = tf.one_hot(action, tf.shape(self._logs)[1], dtype=tf.float32)
-        # Not by a sum of products: where the logarithm is -inf, 0 times it is not a number.
+        # Not by a sum of products: if the logarithm is -inf, 0 times it is not a number.
         return tf.reduce_sum(tf.where(chosen > 0, self._logs, tf.zeros_like(self._logs)), 1)
 
     def entropy(self) -> tf.Tensor:
@@ -105,7 +105,7 @@ class DiagonalGaussian(Distribution):
         return self._mean.shape[1:].as_list()  # type: ignore[no-any-return]
 
     def sample(self, draw: tf.Tensor) -> tf.Tensor:
-        """Draws numbers, which no bound cuts off."""
+        """Draws values, without any bounds."""
         noise = tf.random.stateless_normal(tf.shape(self._mean), draw)
         return self._mean + tf.exp(self._log_std) * noise
 
@@ -114,7 +114,7 @@ class DiagonalGaussian(Distribution):
         return self._mean
 
     def log_probability(self, action: tf.Tensor) -> tf.Tensor:
-        """Returns the logarithms of the density of numbers."""
+        """Returns the logarithms of the density of the given values."""
         distance = (action - self._mean) * tf.exp(-self._log_std)
         return self._sum(-0.5 * tf.square(distance) - self._log_std - 0.5 * math.log(2 * math.pi))
 

@@ -1,4 +1,4 @@
-"""What policies are trained by: the costs of PPO and of A2C."""
+"""Objectives of policies: the costs of PPO and of A2C."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class PolicyObjective(abc.ABC):
 
         Args:
             distribution: the policy for the batch's observations.
-            value: float32 [batch], the values of these.
+            value: float32 [batch], the estimated values of these observations.
             batch: the batch, as tensors: `RolloutTensors`.
         """
 
@@ -35,10 +35,10 @@ class PPOObjective(PolicyObjective):
     """The clipped objective of Schulman et al. 2017, "Proximal Policy Optimization Algorithms", equation 9.
 
     Args:
-        clip: how far the probability of an action may move, epsilon in the paper.
+        clip: the limit for the change of an action's probability, epsilon in the paper.
         value: weight of the squared error of values.
-        entropy: weight of the entropy, which is to grow.
-        normalize: whether each batch's advantages get mean 0 and standard deviation 1.
+        entropy: weight of the entropy, which is maximised.
+        normalize: whether to normalise each batch's advantages to mean 0 and standard deviation 1.
     """
 
     clip: float = 0.2
@@ -64,8 +64,8 @@ class A2CObjective(PolicyObjective):
 
     Args:
         value: weight of the squared error of values.
-        entropy: weight of the entropy, which is to grow.
-        normalize: whether each batch's advantages get mean 0 and standard deviation 1.
+        entropy: weight of the entropy, which is maximised.
+        normalize: whether to normalise each batch's advantages to mean 0 and standard deviation 1.
     """
 
     value: float = 0.5
@@ -100,6 +100,6 @@ def _normalized(advantage: tf.Tensor) -> tf.Tensor:
 
 
 def _mean(numbers: tf.Tensor, name: str) -> tf.Tensor:
-    """Averages numbers; 0 of none, as a batch is empty if each of its few steps was only a reset."""
+    """Averages numbers; 0 for an empty batch, which occurs if each of its few steps was only a reset."""
     count = tf.cast(tf.size(numbers), tf.float32)
     return tf.div_no_nan(tf.reduce_sum(numbers), count, name=name)

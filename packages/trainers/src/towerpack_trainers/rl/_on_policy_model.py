@@ -1,4 +1,4 @@
-"""A policy model with the objective that a trainer learns it by: the batch of a rollout, and its cost."""
+"""A policy model with its training objective: the batch of a rollout, and its cost."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ class RolloutTensors(NamedTuple):
     """A batch of steps of a rollout, as the inputs of the graph; the first axis of all is the batch.
 
     Attributes:
-        observation: before the step.
-        action: of the step.
-        old_value: float32, what was estimated then.
-        old_log_probability: float32, of the action when it was taken.
+        observation: the observation before the step.
+        action: the action of the step.
+        old_value: float32, the value estimated at that time.
+        old_log_probability: float32, the log-probability of the action at that time.
         advantage: float32.
         value_target: float32.
     """
@@ -38,14 +38,14 @@ class RolloutTensors(NamedTuple):
 
 @final
 class OnPolicyModel(ModelDesc):
-    """A policy model that learns from rollouts: its towers that train have a cost, the others act.
+    """A policy model that learns from rollouts: its training towers have a cost, the others act.
 
     Args:
         policy: the model to train.
         objective: makes the cost.
 
     Raises:
-        ConfigError: the model is no `PolicyModel`.
+        ConfigError: the model is not a `PolicyModel`.
     """
 
     data_from_trainer = True
@@ -53,12 +53,12 @@ class OnPolicyModel(ModelDesc):
     def __init__(self, policy: ModelDesc | None, objective: PolicyObjective) -> None:
         if not isinstance(policy, PolicyModel):
             raise ConfigError(
-                f"An agent of this kind is TrainConfig(model=a PolicyModel); received {policy!r}."
+                f"Agents of this kind need TrainConfig(model=a PolicyModel); received {policy!r}."
             )
         self._policy, self._objective = policy, objective
 
     def inputs(self) -> list[tf.TensorSpec]:
-        """Returns the parts of a rollout's batch."""
+        """Returns the components of a rollout's batch."""
         [observation] = self._policy.inputs()
         action = action_spec(self._policy.action_space)
         numbers = RolloutTensors._fields[2:]
@@ -69,7 +69,7 @@ class OnPolicyModel(ModelDesc):
         ]
 
     def build_graph(self, *inputs: tf.Tensor) -> tf.Tensor | None:
-        """Adds a replica that acts, or one that learns."""
+        """Adds a replica for acting, or one for learning."""
         if not self.training:
             self._policy.build_graph(inputs[0])
             return None
@@ -78,5 +78,5 @@ class OnPolicyModel(ModelDesc):
         return self._objective.cost(distribution, value, batch)
 
     def optimizer(self) -> tf.train.Optimizer:
-        """Returns the policy's."""
+        """Returns the policy's optimizer."""
         return self._policy.optimizer()

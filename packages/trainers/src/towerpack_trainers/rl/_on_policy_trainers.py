@@ -1,4 +1,4 @@
-"""Trainers of agents that learn from what their newest policy did."""
+"""Trainers of agents that learn from the data of their newest policy."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ class _OnPolicyTrainer(AgentTrainer):
         size = at_least(name, "batch_size", whole if batch_size is None else batch_size)
         if size > whole:
             raise ConfigError(
-                f"{name}(batch_size={size}): the rollout has {whole} steps of all environments."
+                f"{name}(batch_size={size}): expected at most {whole}, the number of steps of all "
+                "environments in a rollout."
             )
         batches = -(-whole // size) * at_least(name, "epochs", epochs)
         updates = self._updates_of(batches, devices)
@@ -53,27 +54,27 @@ class _OnPolicyTrainer(AgentTrainer):
 class PPOTrainer(_OnPolicyTrainer):
     """Trains a policy by proximal policy optimization (Schulman et al. 2017).
 
-    In turn: the newest policy makes the steps of a rollout, then each of them is learned from `epochs` times,
-    in batches of `batch_size`. `global_step` counts these updates, and `env_steps` the steps of environments.
-    An epoch is ten such turns, unless `TrainConfig(steps_per_epoch=…)` says otherwise.
+    In each turn, the newest policy makes the steps of a rollout, then the trainer learns from each step
+    `epochs` times, in batches of `batch_size`. `global_step` counts these updates, and `env_steps` the steps
+    of environments. An epoch is ten such turns, unless `TrainConfig(steps_per_epoch=…)` is given.
 
-    Steps that only reset an environment, as in autoreset mode "NextStep", are not learned from. A batch that
-    has no other steps is an update with gradients of zero: it counts in `global_step`, and an optimizer with
-    momentum, such as Adam, moves the weights by that. Batches of one step make this likely; mode "SameStep"
+    Steps that only reset an environment, as in autoreset mode "NextStep", are not used for learning. A batch
+    with only such steps is an update with zero gradients: it counts in `global_step`, and an optimizer with
+    momentum, such as Adam, still changes the weights. This is likely for batches of one step; mode "SameStep"
     has no such steps.
 
     Args:
         config: the training; its model is a `PolicyModel`, and it has no data.
-        envs: a `gymnasium.vector.VectorEnv`, in any autoreset mode; or a list of two, one of which then steps
-            while the policy acts for the other, if they have `send` and `recv`, as
-            `towerpack_dataflow.envs.ProcessVectorEnv` has.
+        envs: a `gymnasium.vector.VectorEnv`, in any autoreset mode; or a list of two. One of them then steps
+            while the policy acts for the other, if they have `send` and `recv`, like
+            `towerpack_dataflow.envs.ProcessVectorEnv`.
         rollout: a `towerpack_dataflow.replay.RolloutBuffer` for them, or another `Rollout`.
-        batch_size: steps of one update.
-        epochs: how often each step is learned from.
+        batch_size: the number of steps in one update.
+        epochs: the number of times that each step is used for learning.
         objective: the cost.
-        env_state: for exact resume, the state of environments that have none by themselves, such as
+        env_state: for exact resume, the state of environments that have none themselves, such as
             `towerpack_dataflow.envs.VectorEnvState(envs)`; for a list of two, a list.
-        devices: devices such as "/gpu:0", or how many, with a tower each; see `SyncMultiGPUTrainer`.
+        devices: devices such as "/gpu:0", or their number, with a tower each; see `SyncMultiGPUTrainer`.
 
     Raises:
         ConfigError: the configuration, or another argument, does not suit this trainer.
@@ -97,7 +98,7 @@ class PPOTrainer(_OnPolicyTrainer):
 
 @final
 class A2CTrainer(_OnPolicyTrainer):
-    """Trains a policy by advantage actor-critic (Mnih et al. 2016), in step: one update for each rollout.
+    """Trains a policy by synchronous advantage actor-critic (Mnih et al. 2016): one update for each rollout.
 
     Args:
         config: as for `PPOTrainer`.
@@ -126,12 +127,12 @@ class A2CTrainer(_OnPolicyTrainer):
 
 
 def _size_of(rollout: Rollout, envs: Environments) -> int:
-    """Returns how many steps of all environments a rollout has."""
+    """Returns the number of steps of all environments in a rollout."""
     groups: Sequence[Any] = envs if isinstance(envs, (list, tuple)) else [envs]
     count = sum(int(group.num_envs) for group in groups)
     if rollout.environments != count:
         raise ConfigError(
-            f"rollout has room for {rollout.environments} environments, and envs are {count}. Make it for "
+            f"rollout has room for {rollout.environments} environments, but envs has {count}. Make it for "
             f"these: RolloutBuffer(..., environments={count})."
         )
     return rollout.steps * count

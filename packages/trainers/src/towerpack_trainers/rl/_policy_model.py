@@ -1,4 +1,4 @@
-"""The description of an agent that has a policy and an estimate of values."""
+"""The description of an agent with a policy and a value estimate."""
 
 from __future__ import annotations
 
@@ -16,21 +16,22 @@ __all__ = ["PolicyModel"]
 class PolicyModel(AgentModel):
     """Describes a policy and a value function. Subclass it, and override `policy` and `optimizer`.
 
-    Trainers such as `PPOTrainer` add what they learn from. By itself, it predicts: a predictor of its
-    "observation" has the outputs "greedy_action" (the most probable one), "sampled_action" (drawn by the
-    further input "draw", two whole numbers), "action_log_probability" of that, and "state_value". Actions are
-    those of the distribution: choices count from 0, numbers are not clipped to a box.
+    Trainers such as `PPOTrainer` add the inputs for learning. The model itself predicts: a predictor with the
+    input "observation" has the outputs "greedy_action" (the most probable action), "sampled_action" (drawn
+    with the further input "draw", two whole numbers), "action_log_probability" (of the sampled action), and
+    "state_value". Actions are those of the distribution: choices count from 0, numbers are not clipped to a
+    box.
 
     Args:
-        observation_space: of one observation, a gymnasium `Box`.
-        action_space: of one action, a gymnasium `Discrete` or a `Box` of floats.
+        observation_space: the space of one observation, a gymnasium `Box`.
+        action_space: the space of one action, a gymnasium `Discrete` or a `Box` of floats.
 
     Attributes:
-        observation_space: as given.
-        action_space: as given.
+        observation_space: the given space.
+        action_space: the given space.
 
     Raises:
-        ConfigError: an agent cannot have such a space.
+        ConfigError: agents do not support such a space.
 
     Example:
         ```python
@@ -59,15 +60,15 @@ class PolicyModel(AgentModel):
         """
 
     def build_graph(self, *inputs: tf.Tensor) -> None:
-        """Adds a replica that acts."""
+        """Adds a replica for acting."""
         self.add_acting(inputs[0], tf.zeros([2], tf.int64))
 
     def add_acting(self, observation: tf.Tensor, default_draw: tf.Tensor) -> None:
-        """Adds the networks, and what a predictor may be asked for.
+        """Adds the networks, and the outputs for predictors.
 
         Args:
             observation: a batch of observations.
-            default_draw: int64 [2], what actions are drawn by unless "draw" is fed.
+            default_draw: int64 [2], the random key of actions unless "draw" is fed.
         """
         distribution, value = self.checked_policy(observation)
         draw = tf.placeholder_with_default(default_draw, [2], "draw")
@@ -77,10 +78,10 @@ class PolicyModel(AgentModel):
         tf.identity(value, "state_value")
 
     def checked_policy(self, observation: tf.Tensor) -> tuple[Distribution, tf.Tensor]:
-        """Adds the networks, and checks what `policy` returned.
+        """Adds the networks, and checks the return value of `policy`.
 
         Raises:
-            ModelError: it is no distribution of such actions, or no value for each observation.
+            ModelError: it does not contain a distribution of such actions, or a value for each observation.
         """
         found = self.policy(observation)
         name = f"{type(self).__name__}.policy"
@@ -100,7 +101,7 @@ class PolicyModel(AgentModel):
         value = tf.cast(value, tf.float32)
         if value.shape.rank != 1:
             raise ModelError(
-                f"{name} must return one value for each observation, of shape [batch]; received one of shape "
-                f"{value.shape}. A layer of one unit has a last axis to drop: value[:, 0]."
+                f"{name} must return one value for each observation, of shape [batch]; received shape "
+                f"{value.shape}. Drop the last axis of a layer with one unit: value[:, 0]."
             )
         return distribution, value

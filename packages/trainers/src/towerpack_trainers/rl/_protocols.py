@@ -1,4 +1,4 @@
-"""What trainers ask of environments, memories and rollouts, wherever these come from."""
+"""The interfaces of environments, memories and rollouts for trainers, independent of their implementation."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _Directory = str | os.PathLike[str]
 
 
 class VectorEnvironments(Protocol):
-    """A `gymnasium.vector.VectorEnv`, as far as trainers know it."""
+    """The methods of a `gymnasium.vector.VectorEnv` that trainers use."""
 
     num_envs: int
     metadata: dict[str, Any]
@@ -24,7 +24,7 @@ class VectorEnvironments(Protocol):
     def reset(
         self, *, seed: Any = None, options: dict[str, Any] | None = None
     ) -> tuple[np.ndarray, dict[str, Any]]:
-        """Begins an episode in each environment."""
+        """Starts a new episode in each environment."""
 
     def step(
         self, actions: np.ndarray
@@ -40,7 +40,7 @@ class EnvironmentState(Protocol):
     """The state of environments, such as `towerpack_dataflow.envs.VectorEnvState(envs)`.
 
     Attributes:
-        exact: whether a loaded state continues the very same episodes.
+        exact: whether a loaded state continues exactly the same episodes.
     """
 
     exact: bool
@@ -53,35 +53,35 @@ class EnvironmentState(Protocol):
 
 
 class _Kept(Protocol):
-    """Something with a small state and large arrays."""
+    """An object with a small state and large arrays."""
 
     def __len__(self) -> int:
-        """Returns how much it holds."""
+        """Returns the number of its elements."""
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns all but the arrays, as JSON values."""
+        """Returns everything except the arrays, as JSON values."""
 
     def load_state_dict(self, state: Mapping[str, Any], directory: _Directory | None = None) -> None:
-        """Restores a state, with the arrays of the directory that `link_into` filled at the same moment."""
+        """Restores a state, with the arrays that `link_into` wrote to the directory at the same time."""
 
     def link_into(self, directory: _Directory) -> None:
-        """Puts the arrays into a directory, as files."""
+        """Writes the arrays into a directory, as files."""
 
 
 class Rollout(_Kept, Protocol):
-    """Steps of environments, such as `towerpack_dataflow.replay.RolloutBuffer`, which describes them."""
+    """Steps of environments; see `towerpack_dataflow.replay.RolloutBuffer` for the details."""
 
     @property
     def full(self) -> bool:
-        """Whether all steps were added."""
+        """Whether it contains all steps."""
 
     @property
     def steps(self) -> int:
-        """How many steps of each environment there is room for."""
+        """The capacity, in steps of each environment."""
 
     @property
     def environments(self) -> int:
-        """How many environments there are."""
+        """The number of environments."""
 
     def add(
         self, observation: Any, action: Any, reward: Any, terminated: Any, truncated: Any, **more: Any
@@ -95,19 +95,19 @@ class Rollout(_Kept, Protocol):
         """Yields batches of the steps in random order."""
 
     def clear(self) -> None:
-        """Forgets the steps."""
+        """Removes all steps."""
 
 
 class Memory(_Kept, Protocol):
-    """Transitions to sample, such as `towerpack_dataflow.replay.ReplayBuffer`, which describes them."""
+    """Transitions to sample; see `towerpack_dataflow.replay.ReplayBuffer` for the details."""
 
     @property
     def capacity(self) -> int:
-        """The most transitions that are kept."""
+        """The maximum number of stored transitions."""
 
     @property
     def n_step(self) -> int:
-        """How many steps are joined into one."""
+        """The number of steps that are joined into one transition."""
 
     @property
     def gamma(self) -> float:
@@ -115,11 +115,11 @@ class Memory(_Kept, Protocol):
 
     @property
     def frame_stack(self) -> int:
-        """How many frames an observation of a batch is made of."""
+        """The number of frames in an observation of a batch."""
 
     @property
     def prioritized(self) -> bool:
-        """Whether what is sampled depends on errors."""
+        """Whether sampling depends on priorities."""
 
     def add(
         self,
@@ -137,7 +137,7 @@ class Memory(_Kept, Protocol):
         """Returns a batch of transitions."""
 
     def update_priorities(self, indices: Any, priorities: Any) -> None:
-        """Takes the errors of transitions that were sampled."""
+        """Sets the priorities of sampled transitions."""
 
     def break_episodes(self) -> None:
-        """Lets the next transition of each environment begin an episode."""
+        """Makes the next transition of each environment begin an episode."""

@@ -1,4 +1,4 @@
-"""Rollouts: the data of agents that learn from what their newest policy did."""
+"""Rollouts: the data of agents that learn from the steps of their newest policy."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ _DIRECTORY = "rollout"
 
 @final
 class RolloutCollector(Collector):
-    """Fills a rollout by the newest policy; a turn learns from each of its steps several times.
+    """Fills a rollout with steps of the newest policy; a turn uses each step several times for learning.
 
     Args:
         envs: the environments.
         source: the input of the training.
-        rollout: for these environments.
-        batch_size: of an update.
-        epochs: how often each step is learned from.
-        updates: of a turn.
+        rollout: a rollout for these environments.
+        batch_size: the batch size of an update.
+        epochs: the number of times that each step is used for learning.
+        updates: the number of updates in a turn.
         env_state: see `Collector`.
     """
 
@@ -47,7 +47,7 @@ class RolloutCollector(Collector):
         self._rollout, self._batch_size, self._epochs = rollout, batch_size, epochs
         rollout.clear()
         self._found = rollout.state_dict()
-        # Minibatches are drawn from the rollout's random numbers, so their state is kept from before.
+        # Minibatches are drawn with the rollout's random numbers, so their earlier state is saved.
         self._drawn_from: dict[str, Any] = {}
 
     def _outputs(self) -> Sequence[str]:
@@ -72,7 +72,7 @@ class RolloutCollector(Collector):
         self._drawn_from = rollout.state_dict()
 
     def _truncation_value(self, happened: Transitions) -> np.ndarray | None:
-        """Returns the values behind truncations, if the next step does not have them."""
+        """Returns the values after truncations, if the next step does not have them."""
         if self.steps.resets_by_next_step or not happened.truncated.any():
             return None
         return self._act(happened.next_observation)[2]
@@ -93,7 +93,8 @@ class RolloutCollector(Collector):
         self._drawn_from = self._rollout.state_dict()
 
     def _after_train(self) -> None:
-        # As flows are put back: a second training, such as the one behind a rehearsal, begins like the first.
+        # As with flows: a second training, such as the one after a dry run, begins in the same state as the
+        # first.
         self._rollout.clear()
         self._rollout.load_state_dict(self._found)
 

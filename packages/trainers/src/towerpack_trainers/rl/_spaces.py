@@ -1,4 +1,4 @@
-"""Which spaces of observations and actions an agent can have, by what spaces of gymnasium look like."""
+"""The supported spaces of observations and actions, recognised by the attributes of gymnasium's spaces."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from .._errors import ConfigError, ModelError
 
 __all__ = ["ActionSpec", "action_spec", "observation_spec"]
 
-_ADVICE = "Wrap the environments, for example by gymnasium's FlattenObservation or TransformObservation."
+_ADVICE = "Wrap the environments, for example with gymnasium's FlattenObservation or TransformObservation."
 
 
 @final
 @attrs.frozen
 class ActionSpec:
-    """One action, as the graph sees it.
+    """One action, as represented in the graph.
 
     Attributes:
         dtype: int64 for one of several choices, else float32.
-        shape: of one action; () for one of several choices.
-        space_dtype: of the actions that the environment takes.
-        choices: how many choices there are; None for actions that are numbers.
+        shape: the shape of one action; () for one of several choices.
+        space_dtype: the dtype of the environment's actions.
+        choices: the number of choices; None for continuous actions.
         start: the number of the first choice.
-        low, high: finite bounds of each number, of `shape` and of `space_dtype`; None for choices.
+        low, high: finite bounds of each value, of `shape` and of `space_dtype`; None for choices.
     """
 
     dtype: tf.DType
@@ -38,48 +38,49 @@ class ActionSpec:
     high: np.ndarray | None = None
 
     def for_environment(self, actions: np.ndarray) -> np.ndarray:
-        """Returns actions of the graph as the environment takes them: shifted, or clipped to the bounds.
+        """Converts actions of the graph for the environment: shifted, or clipped to the bounds.
 
         Raises:
-            ModelError: a number is not a number.
+            ModelError: a value is NaN.
         """
         if self.choices is not None:
             return np.asarray(actions + self.start if self.start else actions, self.space_dtype)
         if np.isnan(actions).any():
             raise ModelError(
-                "The policy returned actions that are not numbers (NaN), which no environment takes. Its "
-                "weights have become NaN; lower the learning rate, or clip gradients by GlobalNormClip."
+                "The policy returned actions that are not numbers (NaN), which no environment accepts. Its "
+                "weights have become NaN; lower the learning rate, or clip gradients with GlobalNormClip."
             )
-        with np.errstate(over="ignore"):  # beyond the largest float16, which the bounds bring back
+        with np.errstate(over="ignore"):  # values beyond the largest float16 are clipped to the bounds
             numbers = np.asarray(actions, self.space_dtype)
-        # Bounds rounded to another dtype would let an action out of the space.
+        # Bounds rounded to another dtype could leave an action outside of the space.
         clipped: np.ndarray = np.clip(numbers, self.low, self.high)
         return clipped
 
 
 def observation_spec(space: Any) -> tf.TensorSpec:
-    """Returns what a batch of observations is in the graph.
+    """Returns the spec of a batch of observations in the graph.
 
     Args:
-        space: of one observation: a gymnasium `Box`, or any object with `shape` and a numeric `dtype`.
+        space: the space of one observation: a gymnasium `Box`, or any object with `shape` and a numeric
+            `dtype`.
 
     Raises:
-        ConfigError: the space is one of several parts, or of no arrays.
+        ConfigError: the space is a composite, or does not contain arrays.
     """
     shape, dtype = getattr(space, "shape", None), getattr(space, "dtype", None)
     if shape is None or dtype is None or np.dtype(dtype).kind not in "buif":
         raise ConfigError(
-            f"An agent takes observations that are arrays of numbers, of a space such as Box; received "
+            f"Observations of an agent must be arrays of numbers, of a space such as Box; received "
             f"{space!r}. {_ADVICE}"
         )
     return tf.TensorSpec([None, *shape], tf.as_dtype(np.dtype(dtype)), "observation")
 
 
 def action_spec(space: Any) -> ActionSpec:
-    """Returns what an action is in the graph.
+    """Returns the spec of an action in the graph.
 
     Args:
-        space: of one action: a gymnasium `Discrete`, or a `Box` of floats.
+        space: the space of one action: a gymnasium `Discrete`, or a `Box` of floats.
 
     Raises:
         ConfigError: it is neither.
@@ -93,6 +94,6 @@ def action_spec(space: Any) -> ActionSpec:
         low, high = np.maximum(space.low, finite.min), np.minimum(space.high, finite.max)
         return ActionSpec(tf.float32, tuple(space.shape), np.dtype(dtype), low=low, high=high)
     raise ConfigError(
-        f"An agent has actions of a Discrete space or of a Box of floats; received {space!r}. "
-        "Wrap the environments, for example by gymnasium's TransformAction."
+        f"Actions of an agent must be of a Discrete space or of a Box of floats; received {space!r}. "
+        "Wrap the environments, for example with gymnasium's TransformAction."
     )

@@ -1,4 +1,4 @@
-"""Where the time of a training by acting goes: environment, inference, learner, the rest."""
+"""The fractions of time of a training by acting: environment, inference, learner, and the rest."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ _Result = TypeVar("_Result")
 
 
 class Shares(Protocol):
-    """What a training by acting measures of itself."""
+    """Measures the time of a training by acting."""
 
     @property
     def names(self) -> Sequence[str]:
-        """The names of the rates and shares."""
+        """The names of the rates and fractions."""
 
     def take(self) -> dict[str, float]:
-        """Returns the rates and shares since the last call, by their names."""
+        """Returns the rates and fractions since the last call, by name."""
 
     def as_text(self, taken: Mapping[str, float]) -> str:
-        """Returns what `take` returned as words."""
+        """Formats the return value of `take`."""
 
 
 @final
 class TimeShares:
-    """Adds up what the parts of a training take.
+    """Sums up the time of the parts of a training.
 
     Attributes:
-        names: of what `take` returns.
-        environment: seconds of waiting for environments.
-        inference: seconds of asking the policy.
-        learner: seconds of updates.
-        frames: steps of environments.
+        names: the keys of the return value of `take`.
+        environment: the time of waiting for environments, in seconds.
+        inference: the time of running the policy, in seconds.
+        learner: the time of updates, in seconds.
+        frames: the number of steps of environments.
     """
 
     names = ("frames_per_second", "environment_share", "inference_share", "learner_share", "idle_share")
@@ -56,26 +56,27 @@ class TimeShares:
         return result
 
     def in_inference(self, call: Callable[[], _Result]) -> _Result:
-        """Calls a function that asks the policy."""
+        """Calls a function that runs the policy."""
         begin = perf_counter()
         result = call()
         self.inference += perf_counter() - begin
         return result
 
     def begin_learning(self) -> None:
-        """Notes that updates begin."""
+        """Marks the beginning of updates."""
         self._learning_since = perf_counter()
 
     def end_learning(self) -> None:
-        """Notes that something else begins."""
+        """Marks the end of updates."""
         if self._learning_since is not None:
             self.learner += perf_counter() - self._learning_since
             self._learning_since = None
 
     def take(self) -> dict[str, float]:
-        """Returns frames per second and each part's share of the time, since the last call; starts anew.
+        """Returns frames per second and the fraction of time of each part since the last call, and resets
+        them.
 
-        What is none of the three, such as evaluations, savers and the keeping of what happened, is idle time.
+        Time outside of the three parts, such as evaluations, savers and storing of steps, is idle time.
         """
         seconds = max(perf_counter() - self._since, 1e-9)
         busy = (self.environment, self.inference, self.learner)
@@ -84,11 +85,11 @@ class TimeShares:
         return {name: part / seconds for name, part in zip(self.names, parts)}
 
     def as_text(self, taken: Mapping[str, float]) -> str:
-        """Returns what `take` returned as words: "1,234 frames/s: environment 41 %, inference 22 %, …"."""
+        """Formats the return value of `take`: "1,234 frames/s: environment 41 %, inference 22 %, …"."""
         return f"{taken['frames_per_second']:,.0f} frames/s: {shares_as_text(taken)}"
 
 
 def shares_as_text(taken: Mapping[str, float]) -> str:
-    """Returns the shares among rates and shares as words: "environment 41 %, inference 22 %, …"."""
+    """Formats the fractions among rates and fractions: "environment 41 %, inference 22 %, …"."""
     shares = {name.removesuffix("_share"): share for name, share in taken.items() if name.endswith("_share")}
     return ", ".join(f"{name} {share:.0%}".replace("%", " %") for name, share in shares.items())

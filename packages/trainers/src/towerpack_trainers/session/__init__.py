@@ -1,4 +1,4 @@
-"""The loop, and around it: directory, session, signals, processes, and how a training ends."""
+"""The loop and its surroundings: directory, session, signals, processes, and the end of a training."""
 
 from ._callback_registration import CallbackRegistration
 from ._create_session import configure_process, create_session

@@ -1,4 +1,4 @@
-"""Creates the session of a run, and the threads that TensorFlow runs it with."""
+"""Creates the session of a run, and the threads that TensorFlow uses for it."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def create_session(
     target: str = "",
     values: Mapping[str, np.ndarray] | None = None,
 ) -> tf.Session:
-    """Creates a session with all variables and tables initialised, on a graph that is final from then on.
+    """Creates a session with all variables and tables initialised, and makes the graph final.
 
     Args:
-        graph: what to run.
-        config: its options.
-        target: the server to run it in; "" for none.
-        values: what variables begin with instead of their own initial values, which are not computed then;
-            arrays by name.
+        graph: the graph to run.
+        config: the options of the session.
+        target: the server that runs it; "" for none.
+        values: values that replace the variables' own initial values, which are then not computed; arrays by
+            name.
 
     Raises:
         ConfigError: the session lacks the device of a tower.
@@ -58,15 +58,15 @@ def create_session(
 
 
 def configure_process(config: tf.ConfigProto) -> None:
-    """Sets what TensorFlow has once per process: its threads, as options name them, and a setting of oneDNN.
+    """Sets TensorFlow's settings that exist once per process: the number of threads, and a setting of oneDNN.
 
-    oneDNN keeps what it has compiled for a convolution's gradients, as it does for the convolution itself,
-    which costs no memory. TensorFlow reads `TF_MKL_OPTIMIZE_PRIMITIVE_MEMUSE` at the first such op; a value
-    that is in the environment already stays.
+    oneDNN keeps compiled code for a convolution's gradients, as it does for the convolution itself,
+    which costs no memory. TensorFlow reads `TF_MKL_OPTIMIZE_PRIMITIVE_MEMUSE` at the first such op; an
+    existing value in the environment is kept.
 
-    The threads are made by the first session or the first eager op, and there is an eager op in
-    the building of many a graph: with a `tf.while_loop` in it, steps of a small model take nearly twice as
-    long. Call it before building. If it is too late for that already, a warning says so.
+    The threads are made by the first session or the first eager op, and building a graph often includes an
+    eager op: with a `tf.while_loop` in it, steps of a small model take nearly twice as long. Call this
+    function before building. If it is too late, a warning is logged.
 
     Args:
         config: the session's options.
@@ -75,7 +75,7 @@ def configure_process(config: tf.ConfigProto) -> None:
     for name in ("intra_op_parallelism_threads", "inter_op_parallelism_threads"):
         number = getattr(config, name)
         if not number:
-            continue  # TensorFlow decides, here and there
+            continue  # TensorFlow decides, in both places
         try:
             getattr(tf.config.threading, f"set_{name}")(number)
         except RuntimeError:
@@ -85,7 +85,7 @@ def configure_process(config: tf.ConfigProto) -> None:
 @functools.cache  # once per process, as the threads are made
 def _warn_that_it_is_too_late(name: str, number: int) -> None:
     _log.warning(
-        "An eager op ran before the trainer was made, so that %s=%d may have no effect, and steps can take "
+        "An eager op ran before the trainer was made, so %s=%d may have no effect, and steps can take "
         "twice as long. Make the trainer first, or begin with tf.config.threading.set_%s(%d).",
         name,
         number,

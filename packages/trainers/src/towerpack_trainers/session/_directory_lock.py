@@ -24,9 +24,9 @@ __all__ = ["LOCK_FILE", "DirectoryLock"]
 
 LOCK_FILE = ".running"
 
-# The errors of file systems that have no locks.
+# The errors of file systems without locks.
 _NO_LOCKS = (errno.EINVAL, errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP)
-# Who only looks whether a lock is held, holds it for an instant.
+# A mere check for a lock also holds it for an instant.
 _ATTEMPTS, _PAUSE = 5, 0.05
 
 
@@ -36,12 +36,12 @@ class _Holder:
     """The process that holds a lock.
 
     Attributes:
-        host: its computer.
-        pid: its number there.
-        started: when it took the lock, for people.
+        host: the name of its computer.
+        pid: its process number there.
+        started: the time of locking, for people.
         command: its command line, for people.
-        system: tells one boot of one computer, and one container on it, from all others.
-        birth: when the process began, in ticks since the boot: numbers of processes are used again.
+        system: identifies one boot of one computer, and one container on it.
+        birth: the start of the process, in ticks since the boot, since process numbers are reused.
     """
 
     host: str
@@ -60,14 +60,14 @@ class _Holder:
 
     @classmethod
     def in_file(cls, file: Path) -> _Holder | None:
-        """Reads who is named in a file; None if nobody is, or not yet."""
+        """Reads the holder from a file; None if the file names no process yet."""
         try:
             return cls(**json.loads(file.read_text(encoding="utf-8")))
         except (OSError, ValueError, TypeError):
             return None
 
     def is_gone(self) -> bool:
-        """Whether the process has ended for certain, which can be told only where it ran."""
+        """Whether the process has certainly ended, which is known only on its own system."""
         return self.system == _system() and _birth(self.pid) != self.birth
 
     def __str__(self) -> str:
@@ -78,16 +78,16 @@ class _Holder:
 
 @final
 class DirectoryLock:
-    """Holds a directory until it is released, or until the process ends in whatever way.
+    """Holds a directory until it is released, or until the process ends in any way.
 
-    The system's lock on the file decides. Where the file system has none, the file's content does: the
-    directory is taken unless the process that it names is known to have ended.
+    The system's lock on the file decides. If the file system has no locks, the file's content decides: the
+    directory counts as used unless the named process has certainly ended.
 
     Args:
-        directory: the directory to hold; it is there.
+        directory: the directory to hold; it must exist.
 
     Raises:
-        LogDirTakenError: another one holds it.
+        LogDirTakenError: another process holds it.
         OSError: the file cannot be written.
     """
 
@@ -97,18 +97,18 @@ class DirectoryLock:
 
     @staticmethod
     def check_free(directory: Path) -> None:
-        """Looks whether a directory could be held now.
+        """Checks whether a directory could be held now.
 
         Raises:
-            LogDirTakenError: another one holds it.
+            LogDirTakenError: another process holds it.
         """
         _repeat_while_taken(lambda: _look(directory / LOCK_FILE))
 
     def rename_directory(self, target: Path) -> None:
-        """Renames the directory, makes a new one of its old name and mode, and holds this instead.
+        """Renames the directory, makes a new one with its old name and mode, and holds the new one instead.
 
         Raises:
-            LogDirTakenError: another one was quicker to hold the new one.
+            LogDirTakenError: another process already holds the new one.
             OSError: the directory cannot be renamed.
         """
         directory, old = self._file.parent, (target / LOCK_FILE, self._descriptor)
@@ -123,8 +123,8 @@ class DirectoryLock:
         _let_go(*old)
 
     def release(self) -> None:
-        """Removes the file, and lets others hold the directory. A second call does nothing."""
-        # A forked child has the object, but holds nothing.
+        """Removes the file, so that others can hold the directory. A second call does nothing."""
+        # A forked child has the object, but not the lock.
         if self._pid == os.getpid() and self._descriptor >= 0:
             descriptor, self._descriptor = self._descriptor, -1
             _let_go(self._file, descriptor)
@@ -146,7 +146,7 @@ def _let_go(file: Path, descriptor: int) -> None:
 
 
 def _repeat_while_taken(attempt: Callable[[], int | None]) -> int:
-    """Returns the first result that is not None; of errors, the one of the last attempt."""
+    """Returns the first result that is not None; after the last attempt, raises its error."""
     refused = 0
     while True:
         try:
@@ -165,7 +165,7 @@ def _look(file: Path) -> int:
     try:
         descriptor = os.open(file, os.O_RDONLY)
     except OSError:
-        return 0  # there is none
+        return 0  # no lock file
     try:
         _lock(descriptor, file, fcntl.LOCK_SH)
     finally:
@@ -187,10 +187,10 @@ def _acquire(file: Path) -> int | None:
 
 
 def _lock(descriptor: int, file: Path, kind: int) -> bool:
-    """Locks an open file; returns False if it belongs to a process that has ended, and was removed.
+    """Locks an open file; returns False if it belonged to a process that has ended, and was removed.
 
     Raises:
-        LogDirTakenError: another one holds it.
+        LogDirTakenError: another process holds it.
     """
     try:
         fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
@@ -203,7 +203,7 @@ def _lock(descriptor: int, file: Path, kind: int) -> bool:
             raise _taken(file, holder) from None
         if not has_locks:
             return True
-        # A child of that process has the lock, by having been forked: workers may outlive a killed run.
+        # A forked child of that process still has the lock: workers may outlive a killed run.
         if _is_at(descriptor, file):
             file.unlink(missing_ok=True)
         return False
@@ -212,16 +212,16 @@ def _lock(descriptor: int, file: Path, kind: int) -> bool:
 
 def _taken(file: Path, holder: _Holder | None) -> LogDirTakenError:
     return LogDirTakenError(
-        f"{str(file.parent)!r} is used by another run, which goes on: "
-        f"{holder or 'a process that has just begun'}. Wait until that has ended, or give another directory "
-        "as log_dir= (as checkpoint_dir=, where a saver has one), "
-        f'or TrainConfig(if_log_dir_taken="new") for a log_dir beside it. If no such process is there, '
+        f"{str(file.parent)!r} is used by another running training: "
+        f"{holder or 'a process that has just begun'}. Wait until it has ended, or choose another directory "
+        "as log_dir= (as checkpoint_dir= of a saver), "
+        f'or TrainConfig(if_log_dir_taken="new") for a log_dir next to it. If no such process exists, '
         f"remove {file}."
     )
 
 
 def _is_at(descriptor: int, file: Path) -> bool:
-    """Whether an open file has (still) this name."""
+    """Returns whether an open file still has this name."""
     try:
         return os.path.samestat(os.fstat(descriptor), os.stat(file))
     except FileNotFoundError:
@@ -234,9 +234,9 @@ def _system() -> str:
 
 
 def _birth(pid: int) -> str | None:
-    """Returns when a process began; None if it has ended."""
+    """Returns the start time of a process; None if it has ended."""
     try:
-        # The name in parentheses may hold anything.
+        # The name in parentheses may contain any characters.
         state, *fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
     except (FileNotFoundError, ProcessLookupError):
         return None

@@ -1,4 +1,4 @@
-"""The graph of a trainer, inside of which all of a subclass's `__init__` runs."""
+"""The graph of a trainer, in which the whole `__init__` of a subclass runs."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ __all__ = ["build_in_graph", "graph_of"]
 
 
 def graph_of(trainer: Any) -> tf.Graph:
-    """Returns the graph of a trainer, which is made at the first call.
+    """Returns the graph of a trainer; the first call makes it.
 
     Args:
-        trainer: the trainer, whose own `__init__` may not have begun.
+        trainer: the trainer; its own `__init__` may not have begun.
     """
     if "graph" not in vars(trainer):
         trainer.graph = tf.Graph()
@@ -22,13 +22,13 @@ def graph_of(trainer: Any) -> tf.Graph:
 
 
 def build_in_graph(kind: type[Any]) -> None:
-    """Wraps the `__init__` of a class of trainers, if there is one, so that it builds in the trainer's graph.
+    """Wraps the `__init__` of a class of trainers, if it has one, so that it builds in the trainer's graph.
 
-    A script builds there as Tensorpack's trainers do. Without this, what it makes after `super().__init__()`
-    would be in the default graph, where the trainer's input cannot be taken.
+    A script builds there as with Tensorpack's trainers. Otherwise, ops made after `super().__init__()`
+    would be in the default graph, where the trainer's input is not available.
 
     Args:
-        kind: the class, as it is made; a class without an `__init__` of its own has its base's.
+        kind: the new class; a class without `__init__` uses that of its base.
     """
     init = vars(kind).get("__init__")
     if init is None:

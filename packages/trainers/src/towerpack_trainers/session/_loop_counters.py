@@ -1,4 +1,4 @@
-"""The numbers that tell how far a training is, under the names that callbacks know them by."""
+"""The progress counters of a training, under the names that callbacks use."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ __all__ = ["LoopCounters"]
 
 
 class LoopCounters:
-    """Gives a trainer the counters of its loop as attributes, as a callback has them.
+    """Adds the counters of its loop to a trainer, as attributes with the same names as in a callback.
 
-    They are whole numbers at any time, before a graph exists too. An op that needs the number of the step,
-    such as a schedule, takes `tf.train.get_or_create_global_step()`: a number would be a constant in it.
+    They are whole numbers at any time, even before a graph exists. An op that needs the number of the step,
+    such as a schedule, uses `tf.train.get_or_create_global_step()`: a number would become a constant in it.
 
     Attributes:
         loop: the counters.
@@ -30,12 +30,12 @@ class LoopCounters:
 
     @property
     def epoch_num(self) -> int:
-        """The running epoch, from 1."""
+        """The current epoch, from 1."""
         return self.loop.epoch_num
 
     @property
     def local_step(self) -> int:
-        """The running step within the epoch, from 0."""
+        """The current step within the epoch, from 0."""
         return self.loop.local_step
 
     @property
@@ -45,5 +45,5 @@ class LoopCounters:
 
     @property
     def env_steps(self) -> int:
-        """The number of steps that an agent has taken in its environments; 0 where there is none."""
+        """The number of steps of an agent in its environments; 0 for other trainings."""
         return self.loop.env_steps

@@ -1,4 +1,4 @@
-"""What the loop of one process does for the other processes that train with it; alone, nothing."""
+"""The cooperation of one process's loop with the other processes of the training, if there are any."""
 
 from __future__ import annotations
 
@@ -24,9 +24,10 @@ GradientExchange = Callable[[Pairs], Pairs]
 
 
 class ProcessStrategy(abc.ABC):
-    """How one process of a training keeps together with the others.
+    """Coordinates one process of a training with the others.
 
-    A trainer calls its strategy at these places, and nowhere else; `SingleProcess` does nothing at any:
+    A trainer calls its strategy at the following places, and nowhere else; `SingleProcess` does nothing
+    there:
 
     ```
     with failing_together():
@@ -39,18 +40,18 @@ class ProcessStrategy(abc.ABC):
         create_session()
         restore()
         for each step: the function that guard_step() returned
-        announce_stop()                # where this process stops early, in good order
-        translate_error(), announce_failure()      # where the loop failed
+        announce_stop()                # if this process stops early, without an error
+        translate_error(), announce_failure()      # if the loop failed
         run every _after_train
         leave()
     ```
 
     Attributes:
-        is_chief: whether this process writes files, restores checkpoints and runs callbacks of its own.
-        rank: the number of this process among several; None: it trains alone.
-        gradient_exchange: what builders pass gradients through, between computing and applying them; None:
-            nothing.
-        single_steps: whether each step has to be a session call of its own.
+        is_chief: whether this process writes files, restores checkpoints and runs `chief_only` callbacks.
+        rank: the number of this process among several; None for a single process.
+        gradient_exchange: a function that builders apply to gradients between computing and applying them;
+            None: none.
+        single_steps: whether each step must be a separate session call.
     """
 
     is_chief: bool = True
@@ -60,10 +61,10 @@ class ProcessStrategy(abc.ABC):
 
     @abc.abstractmethod
     def failing_together(self, coord: tf.train.Coordinator) -> AbstractContextManager[Any]:
-        """Returns a context that tells the other processes of an error that leaves it.
+        """Returns a context that reports an error that leaves it to the other processes.
 
         Args:
-            coord: where threads of this process report their errors.
+            coord: the coordinator to which threads of this process report their errors.
         """
 
     @abc.abstractmethod
@@ -71,23 +72,23 @@ class ProcessStrategy(abc.ABC):
         """Returns the seed of the training, the same in all processes.
 
         Args:
-            choose: chooses one; called in the chief.
+            choose: chooses a seed; called in the chief.
         """
 
     @abc.abstractmethod
     def local_seed(self, seed: int) -> int:
         """Returns the seed of this process's random layers, and of data that are not divided.
 
-        The chief's is the training's.
+        The seed of the chief is that of the training.
         """
 
     @abc.abstractmethod
     def add_ops(self, graph: tf.Graph) -> None:
-        """Adds the ops that processes exchange values by, to a graph in which the model is built."""
+        """Adds the ops for the exchange of values between processes, to a graph with the finished model."""
 
     @abc.abstractmethod
     def check_agreement(self, loop: LoopState, source: InputSource | None) -> None:
-        """Checks that all processes are about to do the same.
+        """Checks that all processes are about to run the same training.
 
         Args:
             loop: the counters; `steps_per_epoch` and `max_epoch` are known.
@@ -96,44 +97,44 @@ class ProcessStrategy(abc.ABC):
 
     @abc.abstractmethod
     def create_session(self, graph: tf.Graph, options: tf.ConfigProto, start: StartingPoint) -> tf.Session:
-        """Creates the session, where this process can exchange values with the others.
+        """Creates the session in which this process can exchange values with the others.
 
         Args:
-            graph: what to run; it is final afterwards.
+            graph: the graph to run; it is final afterwards.
             options: the session's options.
-            start: has the values that variables begin with.
+            start: the starting point, with the initial values of variables.
         """
 
     @abc.abstractmethod
     def restore(self, start: StartingPoint, sess: tf.Session, run: RunState) -> None:
-        """Restores where the run starts, in all processes alike."""
+        """Restores the starting point of the run, identically in all processes."""
 
     @abc.abstractmethod
     def state_dict(self) -> dict[str, Any]:
-        """Returns what a checkpoint holds of the processes, as JSON values."""
+        """Returns the state of the processes for a checkpoint, as JSON values."""
 
     @abc.abstractmethod
     def guard_step(self, run_step: Callable[[], Any], loop: LoopState, sess: tf.Session) -> Callable[[], Any]:
-        """Returns the function that runs one step, and ends early if another process is lost meanwhile."""
+        """Returns the function that runs one step; it ends early if another process is lost."""
 
     @abc.abstractmethod
     def announce_stop(self, reason: str, loop: LoopState, sess: tf.Session) -> None:
-        """Stops the other processes, which are about to run another step, where this process stops."""
+        """Stops the other processes, which are about to run another step, when this process stops."""
 
     @abc.abstractmethod
     def translate_error(self, caught: BaseException, coord: tf.train.Coordinator) -> BaseException:
-        """Returns what made a step fail, if it was another process; else the error as it is.
+        """Returns the cause of a failed step, if it was another process; otherwise the error unchanged.
 
-        A process that stopped in good order makes it a `StopTraining`.
+        If a process stopped without an error, the result is a `StopTraining`.
         """
 
     @abc.abstractmethod
     def announce_failure(self, error: BaseException) -> None:
-        """Tells the other processes that this process has failed, and with what."""
+        """Reports the failure of this process, with its error, to the other processes."""
 
     @abc.abstractmethod
     def leave(self) -> None:
-        """Leaves the others once all have come to the end."""
+        """Leaves the group after all processes have reached the end."""
 
 
 @final
@@ -181,9 +182,9 @@ class SingleProcess(ProcessStrategy):
 
 
 def seed_data(source: InputSource, seed: int, processes: ProcessStrategy) -> None:
-    """Seeds the data of this process: shares by the training's seed, as they are cut from one order.
+    """Seeds the data of this process: shards with the training's seed, since they are cut from one order.
 
-    Data that are known not to be divided among the processes get this process's own seed: by a common one,
+    Data that are known not to be divided among the processes get this process's own seed: with a common seed,
     all processes would train on the same datapoints at each step.
     """
     source.seed(processes.local_seed(seed) if source.sharded is False else seed)

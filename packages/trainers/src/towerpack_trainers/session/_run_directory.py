@@ -1,4 +1,4 @@
-"""The directory of a run's files: for one run at a time, and an earlier run in it is moved aside."""
+"""The directory of a run's files: for one run at a time; earlier runs are moved aside."""
 
 from __future__ import annotations
 
@@ -22,33 +22,33 @@ from ._directory_lock import LOCK_FILE, DirectoryLock
 
 __all__ = ["RunDirectory"]
 
-# What the files of a run are called; anything else in the directory is the user's.
+# The names of a run's files; all other files in the directory belong to the user.
 _RUN_FILE = re.compile(
     rf"stats\.(jsonl|csv)|{re.escape(RUN_RECORD)}|{re.escape(LOG)}|events\.out\.tfevents\..+"
 )
 _CHECKPOINT = re.compile(r"(model|max-.+|min-.+)-\d+")
 
-# Why a directory cannot be renamed while its files can: it is a mount point, or the one around it is
-# another file system or not this user's.
+# The errors of a directory that cannot be renamed although its files can: it is a mount point, or its parent
+# belongs to another file system or user.
 _CANNOT_RENAME = (errno.EBUSY, errno.EXDEV, errno.EACCES, errno.EPERM, errno.EROFS)
 _EARLIER = "earlier"
 
 
 @final
 class RunDirectory:
-    """The directory of one run's files; for a rehearsal, one that is removed when the rehearsal ends.
+    """The directory of one run's files; for a dry run, one that is removed at its end.
 
-    No other run uses it at the same time: from `prepare` to the exit it is locked. Enter it for as long as
-    the run lasts.
+    No other run can use it at the same time: it is locked from `prepare` to the exit. Enter it for the
+    duration of the run.
 
     Args:
-        log_dir: where the files belong; None for no files.
-        rehearsal: whether the run is to be forgotten.
-        if_taken: what to do if a run that goes on uses it: "refuse", or "new" for a directory beside it,
-            which is locked at once.
+        log_dir: the directory; None for no files.
+        rehearsal: whether this is a dry run.
+        if_taken: the action if another running training uses it: "refuse", or "new" for a directory next to
+            it, which is locked immediately.
 
     Raises:
-        LogDirTakenError: a run that goes on uses it, and that is refused.
+        LogDirTakenError: another running training uses it, and `if_taken` is "refuse".
         ConfigError: it cannot be a directory.
     """
 
@@ -80,7 +80,7 @@ class RunDirectory:
             self._temporary.cleanup()
 
     def describe(self) -> str | None:
-        """Says where the files of the run are, and where those of an earlier one; None without files."""
+        """Returns the places of the run's files and of those of an earlier run; None without files."""
         if self.path is None or self._temporary is not None:
             return None
         return f"files of this run: {self.path}{self._note}"
@@ -89,15 +89,15 @@ class RunDirectory:
         """Makes the directory and locks it. An earlier run in it is moved to `<log_dir>.1` (or .2, …).
 
         Args:
-            resumed: the checkpoint that this run goes on from. A run of which that is one stays in its place.
-            others: further directories that this run writes to, which are locked, too.
+            resumed: the checkpoint to resume. The run that wrote it stays in its place.
+            others: further directories of this run, which are locked as well.
 
         Returns:
-            Where the files of an earlier run are now; None if none were moved.
+            The new place of the files of an earlier run; None if none were moved.
 
         Raises:
-            LogDirTakenError: a run that goes on uses one of them.
-            ConfigError: it cannot be a directory of this run.
+            LogDirTakenError: another running training uses one of them.
+            ConfigError: the log directory cannot be used for this run.
         """
         own = None if self.path is None else os.path.realpath(self.path)
         elsewhere = [Path(place) for place in {os.path.realpath(other) for other in others} - {own}]
@@ -122,22 +122,22 @@ class RunDirectory:
             self._lock = DirectoryLock(directory.resolve())
         except OSError as error:
             raise ConfigError(
-                f"log_dir={str(directory)!r} cannot be written to: {error}. Give another directory."
+                f"log_dir={str(directory)!r} cannot be written to: {error}. Choose another directory."
             ) from error
         self._release_at_the_end(self._lock)
 
     def _hold_other(self, directory: Path) -> None:
-        # What is wrong with the directory is said by who writes there.
+        # Other problems with the directory are reported by its writer.
         with contextlib.suppress(OSError):
             directory.mkdir(parents=True, exist_ok=True)
             self._release_at_the_end(DirectoryLock(directory))
 
     def _release_at_the_end(self, lock: DirectoryLock) -> None:
-        # Also of a trainer that never trains.
+        # Also for a trainer that never trains.
         self._unlock.append(weakref.finalize(self, lock.release))
 
     def _hold_any(self, log_dir: Path) -> Path:
-        """Holds the directory, or else a new one beside it on the same disk, and returns it."""
+        """Holds the directory, or else a new one next to it on the same disk, and returns it."""
         with contextlib.suppress(LogDirTakenError):
             self._hold(log_dir)
             return log_dir
@@ -154,20 +154,20 @@ class RunDirectory:
     def _move_aside(self, place: Path) -> Path:
         if Path.cwd().is_relative_to(place):
             raise ConfigError(
-                f"log_dir={str(self.path)!r} holds an earlier run, which cannot be moved aside: this process "
-                'works in that directory. Give one of its own, or resume="auto".'
+                f"log_dir={str(self.path)!r} holds an earlier run, which cannot be moved aside: it is the "
+                'working directory of this process. Choose a separate log_dir, or use resume="auto".'
             )
         assert self._lock is not None
         aside = _free_name(place)
         try:
             if _is_used_below(place):
-                raise OSError(errno.EBUSY, "a run goes on in a directory of it")
+                raise OSError(errno.EBUSY, "another running training uses a directory inside it")
             self._lock.rename_directory(aside)
         except OSError as error:
             if error.errno not in _CANNOT_RENAME:
                 raise ConfigError(
                     f"log_dir={str(self.path)!r} holds an earlier run, which cannot be moved aside: {error}. "
-                    "Give another directory."
+                    "Choose another directory."
                 ) from error
             aside = _free_name(place / _EARLIER)
             _move_contents(place, aside)
@@ -182,20 +182,20 @@ def _make_new(directory: Path) -> bool:
         return False
     except OSError as error:
         raise ConfigError(
-            f'if_log_dir_taken="new": {directory} cannot be made: {error}. Give another log_dir=.'
+            f'if_log_dir_taken="new": {directory} cannot be made: {error}. Choose another log_dir=.'
         ) from error
     return True
 
 
 def _make_writable(log_dir: Path) -> None:
     try:
-        log_dir.resolve().mkdir(parents=True, exist_ok=True)  # of a link that leads nowhere: its target
-    except (OSError, RuntimeError) as error:  # RuntimeError: of links in a circle
+        log_dir.resolve().mkdir(parents=True, exist_ok=True)  # for a dangling link: its target
+    except (OSError, RuntimeError) as error:  # RuntimeError: a loop of links
         raise ConfigError(
-            f"log_dir={str(log_dir)!r} cannot be made: {error}. Give another directory."
+            f"log_dir={str(log_dir)!r} cannot be made: {error}. Choose another directory."
         ) from error
     if not os.access(log_dir, os.W_OK | os.X_OK):
-        raise ConfigError(f"log_dir={str(log_dir)!r} cannot be written to. Give another directory.")
+        raise ConfigError(f"log_dir={str(log_dir)!r} cannot be written to. Choose another directory.")
 
 
 def _holds_run(place: Path) -> bool:
@@ -208,7 +208,7 @@ def _holds_run(place: Path) -> bool:
 
 
 def _is_used_below(place: Path) -> bool:
-    """Whether a run goes on in a directory below this one."""
+    """Returns whether a running training uses a directory below this one."""
     directories = [Path(path) for path, _, files in os.walk(place) if LOCK_FILE in files]
     return any(_is_used(directory) for directory in directories if directory != place)
 
@@ -222,7 +222,7 @@ def _is_used(directory: Path) -> bool:
 
 
 def _move_contents(place: Path, aside: Path) -> None:
-    """Moves what is in a directory to a new one in it, but for what must stay."""
+    """Moves the contents of a directory to a new directory in it, except for entries that must stay."""
     entries = [path for path in place.iterdir() if not _stays(path)]
     aside.mkdir()
     for path in entries:
@@ -230,7 +230,7 @@ def _move_contents(place: Path, aside: Path) -> None:
 
 
 def _stays(path: Path) -> bool:
-    """Whether something is of the file system, of a run that goes on, or of one that was moved before."""
+    """Returns whether an entry belongs to the file system, to a running training, or to an earlier move."""
     if path.name in (LOCK_FILE, "lost+found") or re.fullmatch(rf"{_EARLIER}\.\d+", path.name):
         return True
     return path.is_mount() or (not path.is_symlink() and (_is_used(path) or _is_used_below(path)))

@@ -1,4 +1,4 @@
-"""Options of the session that a trainer runs in."""
+"""Options of a trainer's session."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ __all__ = ["cpu_session_config", "default_session_config", "gpu_session_config"]
 def default_session_config(devices: Sequence[str] = ()) -> tf.ConfigProto:
     """Returns session options chosen for training speed.
 
-    - One thread inside each op on machines of up to four cores: a graph has ops enough to keep those busy,
-      and handing parts of small ops around costs more than it brings. On larger machines TensorFlow decides.
-    - GPU memory is taken as it is needed.
-    - Ops without a kernel on the wanted device go where they have one.
+    - One thread inside each op on machines of up to four cores: a graph has enough ops to keep those busy,
+      and dividing small ops costs more than it gains. On larger machines TensorFlow decides.
+    - GPU memory is allocated on demand.
+    - Ops without a kernel for the requested device run on another one.
 
     A trainer also sets the environment variable `TF_MKL_OPTIMIZE_PRIMITIVE_MEMUSE`, unless it is set; this
-    function sets nothing, so a loop of your own may set it to "false" before its first op.
+    function does not, so a custom loop may set it to "false" before its first op.
 
     Args:
-        devices: the devices of the towers; several CPU devices ("/cpu:1") are made if they are named.
+        devices: the devices of the towers; if several CPU devices are named ("/cpu:1"), they are made.
     """
     config = tf.ConfigProto(allow_soft_placement=True)
     if (os.cpu_count() or 1) <= 4:
@@ -38,15 +38,15 @@ def default_session_config(devices: Sequence[str] = ()) -> tf.ConfigProto:
 
 
 def cpu_session_config(devices: Sequence[str] = (), threads: int | None = None) -> tf.ConfigProto:
-    """Returns options of a session without GPUs, for several trainings on one host or a debugger's.
+    """Returns options of a session without GPUs, for several trainings on one host or for debugging.
 
     Args:
         devices: see `default_session_config`.
-        threads: how many threads run ops, and how many work on one op; None: as `default_session_config`.
-            TensorFlow makes these threads once per process, at its first session.
+        threads: the number of threads that run ops, and that work on one op; None: as
+            `default_session_config`. TensorFlow makes these threads once per process, at its first session.
 
     Raises:
-        ConfigError: `threads` is no whole number of at least 1.
+        ConfigError: `threads` is not a whole number of at least 1.
     """
     config = default_session_config(devices)
     config.device_count["GPU"] = 0
@@ -59,13 +59,13 @@ def cpu_session_config(devices: Sequence[str] = (), threads: int | None = None) 
 def gpu_session_config(
     memory_growth: bool = True, memory_fraction: float | None = None, devices: Sequence[str] = ()
 ) -> tf.ConfigProto:
-    """Returns options of a session that says how much of the GPUs' memory it takes.
+    """Returns options of a session with explicit limits of GPU memory.
 
     Args:
-        memory_growth: take memory as it is needed. False takes all that is allowed at once, which fragments
-            less: it may be what lets a model fit that barely does.
-        memory_fraction: the part of each GPU's memory that may be taken, above 0, at most 1; None: all. For
-            several processes on one GPU.
+        memory_growth: allocate memory on demand. False allocates the allowed memory at once, which causes
+            less fragmentation: a model may fit that otherwise does not.
+        memory_fraction: the fraction of each GPU's memory that may be allocated, above 0, at most 1; None:
+            all. Use it for several processes on one GPU.
         devices: see `default_session_config`.
 
     Raises:

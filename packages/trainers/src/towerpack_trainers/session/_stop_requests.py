@@ -1,4 +1,4 @@
-"""What ends a loop between two steps: a failed thread, or a signal."""
+"""Requests to end a loop between two steps: a failed thread, or a signal."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _log = logging.getLogger("towerpack_trainers")
 @final
 @attrs.frozen(eq=False)
 class StopRequests:
-    """Ends the loop for a thread beside the training, or for a signal.
+    """Ends the loop after an error of a background thread, or after a signal.
 
     Attributes:
-        coord: where threads report their errors.
+        coord: the coordinator to which threads report their errors.
         signals: receives signals.
-        callbacks: the callbacks of the run, one of which may save.
+        callbacks: the callbacks of the run; one of them may save.
         is_chief: whether this process saves.
     """
 
@@ -36,14 +36,14 @@ class StopRequests:
     is_chief: bool
 
     def follow(self, amid_triggers: bool = False) -> None:
-        """Raises what a thread has failed with; after a signal, saves and stops.
+        """Raises the error of a failed thread; after a signal, saves and stops.
 
         Args:
-            amid_triggers: whether more callbacks are to be triggered first; then a signal has to wait.
+            amid_triggers: whether more callbacks have to be triggered first; a signal then waits.
 
         Raises:
             KeyboardInterrupt, SystemExit: after Ctrl-C, or after SIGTERM.
-            Exception: the thread's.
+            Exception: the error of a thread.
         """
         self.coord.raise_requested_exception()
         if self.signals.requested is None or amid_triggers:

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM, from the first moment of a training to the last."""
+"""Ctrl-C and SIGTERM, during a whole training."""
 
 from __future__ import annotations
 
@@ -19,38 +19,38 @@ __all__ = ["StopSignals"]
 _log = logging.getLogger("towerpack_trainers")
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _IGNORES_CTRL_C = (
-    "This process was started to ignore SIGINT, as a shell starts what runs in the background: Ctrl-C does "
-    "not end this training. `kill %d` (SIGTERM) does, in good order."
+    "This process was started to ignore SIGINT, as shells do for background jobs: Ctrl-C does not end "
+    "this training. Use `kill %d` (SIGTERM) to end it and save."
 )
 
 
 @final
 class StopSignals:
-    """While it is entered, the first Ctrl-C or SIGTERM makes the loop stop; a second one ends the process.
+    """While it is entered, the first Ctrl-C or SIGTERM stops the loop; a second one ends the process.
 
-    What the first one does depends on where the training is:
+    The effect of the first one depends on the phase of the training:
 
-    | phase | what happens |
+    | phase | effect |
     | --- | --- |
-    | before the first step | it ends there: there is nothing to save |
+    | before the first step | the training ends: there is nothing to save |
     | steps, evaluations | `requested` is set; the loop finishes step and triggers, saves, leaves |
     | … that do not end within 10 s | `cancel` is called, and waits in Python are interrupted |
-    | saving, leaving | it is finished |
+    | saving, leaving | the phase is finished |
 
-    A handler of Python's runs between two of its instructions, so not while a step waits for data. Therefore
-    a thread receives signals, too: the C library writes them to a socket (`signal.set_wakeup_fd`).
+    A Python signal handler runs between two instructions, and so not while a step waits for data. Therefore
+    a thread receives signals as well: the C library writes them to a socket (`signal.set_wakeup_fd`).
 
-    Outside of the main thread nothing is installed, and a signal that the process ignores or handles by
-    itself is left alone. At the end everything is as it was; then the exception of the signal is raised:
+    Outside of the main thread nothing is installed, and signals that the process ignores or handles itself
+    are not changed. At the end the original state is restored; then the exception of the signal is raised:
     `KeyboardInterrupt`, or `SystemExit(143)`.
 
     Args:
         cancel: ends the wait of a step for data; called on another thread.
-        grace_seconds: how long a step or an evaluation may take to end by itself.
-        debounce_seconds: signals this close to the first count as one: a supervisor may signal the process
-            and its group at once.
-        retry_seconds: time from one interruption to the next. A signal right before the main thread begins
-            to wait for a lock does not end that wait.
+        grace_seconds: the time, in seconds, for a step or an evaluation to end before it is interrupted.
+        debounce_seconds: signals within this time after the first, in seconds, count as one: a supervisor may
+            signal the process and its group at the same time.
+        retry_seconds: the time between interruptions, in seconds. A signal right before the main thread
+            begins to wait for a lock does not end that wait.
     """
 
     def __init__(
@@ -73,18 +73,18 @@ class StopSignals:
         self._before: dict[signal.Signals, Any] = {}
         self._old_wakeup = -1
         self._reader: socket.socket | None = None
-        # Handlers are not put back meanwhile: the old ones may end the process.
+        # Handlers are not restored meanwhile: the old ones may end the process.
         self._sending = threading.Lock()
 
     # ---- what the trainer calls
 
     def begin(self) -> None:
-        """Begins the phase in which there is something to save."""
+        """Begins the phase with something to save."""
         self._phase = "training"
 
     @contextlib.contextmanager
     def saving(self) -> Iterator[None]:
-        """Returns a context that nothing but a second signal interrupts."""
+        """Returns a context that only a second signal interrupts."""
         before, self._phase = self._phase, "saving"
         try:
             yield
@@ -96,7 +96,7 @@ class StopSignals:
         self._phase = "leaving"
 
     def exception(self) -> BaseException:
-        """Returns what a training that a signal has stopped ends with."""
+        """Returns the exception for a training stopped by a signal."""
         assert self.requested is not None
         if self.requested == signal.SIGINT:
             return KeyboardInterrupt()
@@ -132,7 +132,7 @@ class StopSignals:
             self._reader.close()
         if self.requested is None or isinstance(error, (KeyboardInterrupt, SystemExit)):
             return
-        # An error on the way out counts more, unless it is the one that our own cancelling made.
+        # An error on the way out takes precedence, unless our own cancelling caused it.
         if error is None or self._interrupting:
             raise self.exception() from None
 
@@ -185,13 +185,13 @@ class StopSignals:
         elif time.monotonic() - self._first_at < self._debounce_seconds:
             return
         elif hasattr(sys, "ps1"):
-            self._interrupt()  # the process of an interactive session is not ours to end
+            self._interrupt()  # we must not end the process of an interactive session
         else:
-            # At once, whatever the main thread is doing. Workers end with their parent.
+            # At once, regardless of the main thread's state. Workers end with their parent.
             os._exit(128 + number)
 
     def _interrupt(self) -> None:
-        """Interrupts the running step or evaluation, again and again until that has an effect."""
+        """Interrupts the running step or evaluation repeatedly, until that has an effect."""
         assert self._reader is not None
         assert self.requested is not None
         if not self._interruptible or (self._interrupting and self._raised):
@@ -199,8 +199,8 @@ class StopSignals:
             return
         if not self._interrupting:
             _log.warning(
-                "What was running when %s came has not ended within %g s. It is interrupted; nothing after "
-                "the last checkpoint is saved.",
+                "The work that was running when %s arrived has not ended within %g s. It is interrupted; "
+                "progress after the last checkpoint is not saved.",
                 self.requested.name,
                 self._grace_seconds,
             )
@@ -210,7 +210,7 @@ class StopSignals:
         with self._sending:
             if self._interruptible:
                 self._resent = True
-                # Ends a wait of the main thread in Python; one in TensorFlow is ended by `cancel`.
+                # Ends a wait of the main thread in Python; `cancel` ends one in TensorFlow.
                 signal.pthread_kill(threading.main_thread().ident or 0, self.requested)
 
     @property

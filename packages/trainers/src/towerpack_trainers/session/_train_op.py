@@ -1,4 +1,4 @@
-"""The op of one step of a training, set once by whoever builds the graph."""
+"""The op of one step of a training, set once by the builder of the graph."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class TrainOp:
     """Holds the op of one step. It may be set until the callbacks are set up.
 
     Attributes:
-        op: the op; None as long as none is set.
-        lead: what runs before it in each step, known once it is fixed; None: nothing.
-        takes: how many times a step takes from the input, for each tower.
+        op: the op; None until it is set.
+        lead: the ops that run before it in each step, known once it is fixed; None: none.
+        takes: the number of datapoints that a step takes from the input, for each tower.
     """
 
     def __init__(self) -> None:
@@ -31,12 +31,12 @@ class TrainOp:
         self._fixed = False
 
     def compose(self, takes: int, make_lead: Callable[[], Lead | None]) -> None:
-        """Makes each step one of several parts.
+        """Makes each step a sequence of several parts.
 
         Args:
-            takes: how many times it takes from the input, for each tower.
-            make_lead: completes the op, and returns what runs before it. Called once, in the graph, when the
-                callbacks are set up, so that what they have added to the parts is repeated with them.
+            takes: the number of datapoints that a step takes from the input, for each tower.
+            make_lead: completes the op, and returns the ops before it. Called once, in the graph, after the
+                callbacks are set up, so that their additions to the parts are repeated as well.
         """
         self.takes, self._make_lead = takes, make_lead
 
@@ -47,7 +47,7 @@ class TrainOp:
             trainer: the trainer's name, for messages.
 
         Raises:
-            TrainerStateError: none is set.
+            TrainerStateError: no op is set.
         """
         if self.op is None:
             raise TrainerStateError(
@@ -56,16 +56,17 @@ class TrainOp:
         return self.op
 
     def put(self, value: Any, graph: tf.Graph) -> tf.Operation:
-        """Sets and returns the op of `value`, which is one of the trainer's graph unless that is empty.
+        """Sets and returns the op of `value`, which must be in the trainer's graph unless that graph is
+        empty.
 
         Args:
             value: an op, or a tensor of a graph.
-            graph: what the trainer has built.
+            graph: the trainer's graph.
 
         Raises:
             TypeError: `value` is neither.
             ConfigError: the op is in another graph than the one that the trainer has built.
-            TrainerStateError: the callbacks are set up already.
+            TrainerStateError: the callbacks are already set up.
         """
         if self._fixed:
             raise TrainerStateError("train_op cannot be changed once the callbacks are set up.")
@@ -73,12 +74,12 @@ class TrainOp:
         if not isinstance(op, tf.Operation):
             raise TypeError(f"train_op must be a TensorFlow op of a graph, received {op!r}.")
         if op.graph is not graph and graph.get_operations():
-            raise ConfigError(f"train_op {op.name!r} is not in the graph this trainer has built.")
+            raise ConfigError(f"train_op {op.name!r} is not in the graph of this trainer.")
         self.op = op
         return op
 
     def fix(self) -> tf.Operation:
-        """Lets no other op be set from now on; returns the op, or one that does nothing if there is none."""
+        """Fixes the op; returns it, or an op that does nothing if none is set."""
         self._fixed = True
         if self._make_lead is not None:
             self.lead = self._make_lead()

@@ -1,4 +1,4 @@
-"""How a training ends: what really ended it, and what runs before its error is raised."""
+"""The end of a training: its real cause, and the work before its error is raised."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _log = logging.getLogger("towerpack_trainers")
 @final
 @attrs.frozen(eq=False)
 class TrainingEnd:
-    """Runs the loop, and what follows it however it ends.
+    """Runs the loop and the work that follows it, also after an error.
 
     Attributes:
         callbacks: the callbacks of the run.
         loop: the counters.
-        inputs: tells the input of the training from other data that may end.
-        coord: where threads report their errors.
+        inputs: distinguishes the training input from other data that may end.
+        coord: the coordinator to which threads report their errors.
         processes: the other processes.
     """
 
@@ -41,14 +41,14 @@ class TrainingEnd:
     processes: ProcessStrategy
 
     def run(self, run_loop: Callable[[], None], sess: tf.Session, leaving: Callable[[], None]) -> None:
-        """Runs the loop to its end, then every `_after_train`; only then raises what the loop failed with.
+        """Runs the loop to its end, then every `_after_train`; only then raises the error of the loop.
 
-        Before that, the last steps of a loop that has stopped early in good order are saved, as after Ctrl-C.
+        Before that, the last steps of a loop that stopped early without an error are saved, as after Ctrl-C.
 
         Args:
             run_loop: runs all steps.
-            sess: the session that it runs them in.
-            leaving: called when the loop is over, however it ended.
+            sess: the session of the steps.
+            leaving: called when the loop is over, with or without an error.
         """
         failure: BaseException | None = None
         runs_before = self.loop.global_step
@@ -59,7 +59,7 @@ class TrainingEnd:
                 leaving()
         except BaseException as caught:
             failure = caught
-        # Outside of the handler: an error of the data shall not be shown as caused by the ops it woke.
+        # Outside of the handler: an error of the data must not be shown as caused by the ops it cancelled.
         error = None if failure is None else self._translate(failure)
         if failure is not None and error is None:
             error = self._save_last_steps(failure, runs_before)
@@ -70,12 +70,12 @@ class TrainingEnd:
         """Saves the steps that no checkpoint has yet; returns the error if that fails."""
         loop = self.loop
         if loop.global_step == runs_before:
-            # Seen without any setting of logging: a script that ends at once looks as if it had failed.
+            # Visible with any logging settings: a script that ends at once looks as if it had failed.
             if loop.starting_epoch > 1 or loop.starting_step:
                 _log.warning("Nothing left to train after step %d: %s.", runs_before, loop.ended_by)
             return None
         if isinstance(failure, tf.errors.OpError):
-            loop.local_step -= 1  # that step has found no data, and is not done
+            loop.local_step -= 1  # that step found no data, and is not done
             loop.data_ended = True
         try:
             save_now(self.callbacks)
@@ -89,15 +89,15 @@ class TrainingEnd:
             self.callbacks.after_train()
         except BaseException as late:
             if error is None:
-                # The session may be closed since another process was lost, which is what has to be said.
+                # The session may be closed because another process was lost, which is the error to report.
                 cause = self.processes.translate_error(late, self.coord)
                 if cause is late:
                     raise
                 raise cause from late
-            if late is not error:  # a thread's, which the loop has raised already
+            if late is not error:  # the error of a thread, which the loop has already raised
                 _log.exception("A callback failed in after_train, after the training had failed")
         finally:
-            self.loop.ended_by = None  # its traceback would keep alive what failed
+            self.loop.ended_by = None  # its traceback would keep the failed objects alive
         if error is not None:
             raise error
 
@@ -121,7 +121,7 @@ class TrainingEnd:
 
     def _failed_with(self, error: BaseException) -> BaseException:
         self.loop.ended_by = error
-        # At once: what callbacks do at the end may take long.
+        # At once: the final work of callbacks may take long.
         self.processes.announce_failure(error)
         return error
 
@@ -129,15 +129,15 @@ class TrainingEnd:
 def translate_error(
     caught: BaseException, loop: LoopState, inputs: TrainingInputs, coord: tf.train.Coordinator
 ) -> BaseException | None:
-    """Returns the error that ended the loop, as it is to be raised; None if the loop ended in good order.
+    """Returns the error to raise for the end of the loop; None if the loop ended without an error.
 
-    A failed background thread makes the running step fail with another error; the thread's is returned.
+    If a background thread fails, the running step fails with another error; the thread's error is returned.
 
     Args:
-        caught: what the loop has raised.
+        caught: the exception of the loop.
         loop: the counters.
-        inputs: tells the input of the training from other data.
-        coord: where threads report their errors.
+        inputs: distinguishes the training input from other data.
+        coord: the coordinator to which threads report their errors.
     """
     if isinstance(caught, tf.errors.OpError):
         cause = _failure_of_threads(coord)
@@ -148,7 +148,7 @@ def translate_error(
         return None
     if _is_about_a_final_graph(caught):
         late = TrainerStateError(
-            "An op was added to the graph after training had begun. The graph is final then: make ops in "
+            "An op was added to the graph after training had begun, when the graph is final. Make ops in "
             "_setup_graph of a callback, or in the model."
         )
         late.__cause__ = caught
@@ -159,8 +159,8 @@ def translate_error(
     callback = inputs.callback_of(caught)
     if callback is not None:
         caught.add_note(
-            f"It was raised by the callback {callback} at step {loop.global_step}: data of its own has "
-            "ended, not the input of the training."
+            f"It was raised by the callback {callback} at step {loop.global_step}: the callback's own data "
+            "ended, not the training input."
         )
         return end
     if inputs.stop_reason(caught) is not None:
@@ -175,7 +175,7 @@ def translate_error(
 
 
 def _is_about_a_final_graph(caught: BaseException) -> bool:
-    """Whether TensorFlow has refused to add an op; another RuntimeError may use the same word."""
+    """Returns whether TensorFlow has refused to add an op; another RuntimeError may contain the same word."""
     traceback = caught.__traceback__
     if type(caught) is not RuntimeError or traceback is None or "finalized" not in str(caught):
         return False
@@ -185,12 +185,12 @@ def _is_about_a_final_graph(caught: BaseException) -> bool:
 
 
 def _has_steps_left(loop: LoopState, runs_before: int) -> bool:
-    """Whether the loop ended before the last step of the last epoch had run."""
+    """Returns whether the loop ended before the last step of the last epoch had run."""
     assert loop.max_epoch is not None
     steps = (loop.max_epoch + 1 - loop.starting_epoch) * loop.steps_per_epoch - loop.starting_step
     epochs_over = loop.epoch_num - loop.starting_epoch
     begun = epochs_over * loop.steps_per_epoch + loop.local_step + 1 - loop.starting_step
-    # A trainer may make several runs in a step, but of one without any the last step is still to come.
+    # A trainer may make several runs in a step; in a step without any run, the last step is still to come.
     return steps > 0 and (begun < steps or loop.global_step - runs_before < steps)
 
 

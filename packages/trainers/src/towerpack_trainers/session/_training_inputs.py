@@ -1,4 +1,4 @@
-"""Tells the input of a training from all other data whose end looks the same to TensorFlow."""
+"""Attributes an OutOfRangeError to the training input or to another dataset."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ __all__ = ["TrainingInputs"]
 @final
 @attrs.frozen(eq=False)
 class TrainingInputs:
-    """The input of a training, and what else may end: data of callbacks, and of the model itself.
+    """The training input, and other data that may end: data of callbacks, and of the model itself.
 
-    All of them end with `OutOfRangeError`. Whose it is follows from the callback that the error has left, or
-    from the op that it names.
+    All of them end with `OutOfRangeError`. The origin follows from the callback that raised the error, or
+    from the op that the error names.
 
     Attributes:
-        source: the input; None for a graph that has data of its own.
-        tensors: what the training towers take of it; empty where they are not known.
+        source: the input; None for a graph with its own data.
+        tensors: the input tensors of the training towers; empty if they are not known.
         callbacks: the callbacks of the run.
-        train_op: the op of one step; None if steps may run other ops, too.
+        train_op: the op of one step; None if steps may also run other ops.
         graph: the graph.
     """
 
@@ -39,7 +39,7 @@ class TrainingInputs:
     graph: tf.Graph
 
     def stop_reason(self, caught: BaseException) -> str | None:
-        """Returns why a training stops in good order; None if it fails."""
+        """Returns the reason of a training's normal stop; None if the training failed."""
         if isinstance(caught, StopTraining):
             return str(caught)
         if self.source is None or self.source.infinite or not isinstance(caught, tf.errors.OutOfRangeError):
@@ -48,7 +48,7 @@ class TrainingInputs:
         return "its input has ended" if ended else None
 
     def callback_of(self, caught: tf.errors.OutOfRangeError) -> Callback | None:
-        """Returns the callback whose data has ended, by itself or in what it fetches, or None."""
+        """Returns the callback with exhausted data, its own or that of its fetches, or None."""
         raiser = self.callbacks.raiser_of(caught)
         if raiser is not None:
             return None if self._is_of_the_input(raiser) else raiser
@@ -58,11 +58,11 @@ class TrainingInputs:
         return None if op is None else self.callbacks.fetcher_of(op)
 
     def describe_end(self, caught: tf.errors.OutOfRangeError) -> str:
-        """Returns what has ended, as the beginning of a sentence."""
+        """Returns a description of the exhausted data, as the beginning of a sentence."""
         op = self._other_op(caught)
         if op is None:
             return "The training input ended"
-        return f"Data that the model has besides the training input, of the op {op.name!r}, ended"
+        return f"The model's own data (op {op.name!r}), not the training input, ended"
 
     def _is_of_the_input(self, callback: Callback) -> bool:
         return (
@@ -72,5 +72,5 @@ class TrainingInputs:
         )
 
     def _other_op(self, caught: tf.errors.OutOfRangeError) -> tf.Operation | None:
-        """The op whose data has ended, if it is none of the input."""
+        """The exhausted op, unless it belongs to the training input."""
         return ended_apart_from(self.tensors, caught, self.graph) if self.tensors else None

@@ -21,14 +21,16 @@ _log = logging.getLogger("towerpack_trainers")
 @final
 @attrs.frozen(eq=False)
 class TrainingLoop:
-    """Runs the steps of all epochs. `Callback` draws it, from the first `_before_epoch` on.
+    """Runs the steps of all epochs. The docstring of `Callback` shows the loop, from the first
+    `_before_epoch`.
 
     Attributes:
         loop: the counters, which it advances.
         callbacks: the callbacks of the run.
-        requests: what may end the loop between two steps.
-        steps_per_run: how many steps one call of a step makes.
-        rehearses: whether an epoch ends with the periodic work of all callbacks, whatever their periods.
+        requests: requests to end the loop between two steps.
+        steps_per_run: the number of steps in one call of a step.
+        rehearses: whether each epoch ends with the periodic work of all callbacks, regardless of their
+            periods.
     """
 
     loop: LoopState
@@ -49,23 +51,23 @@ class TrainingLoop:
         Args:
             max_epoch: that epoch.
             run_step: runs the next step.
-            run_unobserved: runs the next steps that no callback observes, if that is faster than one by one;
-                returns their number.
-            own: looked at before each step: once "run_step" is in it, each step is a call of `run_step`.
+            run_unobserved: runs the next steps without observing callbacks, if that is faster than one by
+                one; returns their number.
+            own: checked before each step: once "run_step" is in it, each step is a call of `run_step`.
         """
         loop, callbacks, requests, times = self.loop, self.callbacks, self.requests, self.steps_per_run
         run_step, run_unobserved = timed_calls(loop, run_step, run_unobserved)
         signals, threads_failed = requests.signals, requests.coord.should_stop
         end_epoch = callbacks.trigger_all if self.rehearses else callbacks.trigger_epoch
         if loop.starting_epoch > max_epoch:
-            # Seen without any setting of logging: the script ends at once, and looks as if it had failed.
-            text = "Nothing left to train: epoch %d of %d is done. A larger max_epoch goes on."
+            # Visible with any logging settings: the script ends at once, and looks as if it had failed.
+            text = "Nothing left to train: epoch %d of %d is done. Use a larger max_epoch to continue."
             _log.warning(text, loop.epoch_num, max_epoch)
         for epoch in range(loop.starting_epoch, max_epoch + 1):
             loop.epoch_num = epoch
             try:
                 callbacks.before_epoch()
-            finally:  # of a callback that stops the training here, this is where to go on
+            finally:  # the position from which to continue, if a callback stops the training here
                 loop.local_step = (loop.starting_step if epoch == loop.starting_epoch else 0) - 1
             while not loop.is_last_step:
                 if "run_step" in own or not run_unobserved():

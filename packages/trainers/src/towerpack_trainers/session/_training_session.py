@@ -1,4 +1,4 @@
-"""The session of a training: there is one at most, and only while the training runs."""
+"""The session of a training: at most one, and only during the training."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["SessionAccess", "TrainingSession"]
 
 @final
 class TrainingSession:
-    """Holds the session of one training, and the one around it whose runs are steps."""
+    """Holds the session of one training, and the session around it that counts runs as steps."""
 
     def __init__(self) -> None:
         self._sess: tf.Session | None = None
@@ -27,19 +27,19 @@ class TrainingSession:
         """Checks that neither the trainer nor the graph has been trained.
 
         Raises:
-            TrainerStateError: one has.
+            TrainerStateError: the trainer or the graph has been trained.
         """
         if self._used:
             raise TrainerStateError(
-                "This trainer has trained already. Make a new one, with resume= to go on."
+                "This trainer has already trained. Make a new one, with resume= to continue."
             )
         if graph.finalized:
             raise TrainerStateError(
-                "The graph is final: it was trained before. Build it anew for a new training."
+                "The graph is final: it was trained before. Build a new graph for a new training."
             )
 
     def use(self) -> None:
-        """Notes that the training begins, for which there is no second attempt."""
+        """Marks the beginning of the training; there is no second attempt."""
         self._used = True
 
     @contextlib.contextmanager
@@ -56,7 +56,7 @@ class TrainingSession:
         """The session itself.
 
         Raises:
-            TrainerStateError: there is none now.
+            TrainerStateError: there is no session at the moment.
         """
         if self._sess is None:
             raise TrainerStateError(
@@ -66,10 +66,10 @@ class TrainingSession:
 
     @property
     def hooked(self) -> HookedSession:
-        """The session whose runs are steps.
+        """The session that counts runs as steps.
 
         Raises:
-            TrainerStateError: there is none now.
+            TrainerStateError: there is no session at the moment.
         """
         if self._hooked is None:
             raise TrainerStateError("There is no session now: hooked_sess is for run_step().")
@@ -80,11 +80,11 @@ class TrainingSession:
         self._hooked = hooked
 
     def bind_step(self, trainer: HasSteps, train_op: tf.Operation | None) -> Callable[[], None]:
-        """Returns a function that does what `trainer.run_step` does.
+        """Returns a function equivalent to `trainer.run_step`.
 
         Args:
-            trainer: whose step it is.
-            train_op: what its class runs in a step, to do without the look-ups in it; None: something else.
+            trainer: the trainer of the step.
+            train_op: the op that its class runs in a step, to skip the look-ups in it; None: anything else.
         """
         if train_op is None:
             return lambda: trainer.run_step()
@@ -100,23 +100,23 @@ class TrainingSession:
 
 
 class HasSteps(Protocol):
-    """A trainer, as far as its session knows it."""
+    """The methods of a trainer that its session uses."""
 
     def run_step(self) -> None:
         """Runs one step of the training."""
 
 
 class SessionAccess:
-    """Gives a trainer the session of its training as attributes."""
+    """Adds the session of its training to a trainer, as attributes."""
 
     _session: TrainingSession
 
     @property
     def sess(self) -> tf.Session:
-        """The session, while training. A run in it is no step, yet takes a datapoint if it needs input."""
+        """The session, during training. A run in it is not a step, but may take a datapoint."""
         return self._session.sess
 
     @property
     def hooked_sess(self) -> HookedSession:
-        """The session whose runs are steps, while training."""
+        """The session that counts runs as steps, during training."""
         return self._session.hooked

@@ -1,4 +1,4 @@
-"""The steps of a training: one or several in each session call, each with what callbacks fetch of it."""
+"""The steps of a training: one or several in each session call, with the fetches of callbacks."""
 
 from ._choose_steps import choose_steps
 from ._copies_of_step import Given, StepCopies

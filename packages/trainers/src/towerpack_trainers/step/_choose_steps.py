@@ -1,4 +1,4 @@
-"""The one choice between the ways to make steps, before the session exists."""
+"""The choice between the ways to make steps, before the session exists."""
 
 from __future__ import annotations
 
@@ -27,29 +27,29 @@ def choose_steps(
     may_fuse: bool = True,
     lead: Lead | None = None,
 ) -> TrainingSteps:
-    """Chooses how many steps a session call makes, and adds the ops for it to the graph.
+    """Chooses the number of steps in a session call, and adds the ops for it to the graph.
 
     Args:
         train_op: the op of one step.
         callbacks: the callbacks, set up.
-        loop: the counters, with the number of epochs and of steps in each.
+        loop: the counters, with the number of epochs and of steps per epoch.
         counter: counts steps in the graph.
-        steps_per_run: so many steps in each call; None: one, or several where no callback observes them and
-            that is faster.
-        own_step: the name of the trainer class if it has a `run_step` of its own, which is to be called for
-            each step.
-        may_fuse: False where steps shall not be fused for a reason besides those above.
-        lead: what runs before each step, as a part of it; None: nothing.
+        steps_per_run: the number of steps in each call; None: one, or several if no callback observes them
+            and that is faster.
+        own_step: the name of the trainer class if it has its own `run_step`, which must be called for each
+            step.
+        may_fuse: False if there is another reason not to fuse steps.
+        lead: the ops that run before each step, as a part of it; None: none.
 
     Raises:
-        ConfigError: several steps in a call are requested, but the trainer, a period or the input needs one.
+        ConfigError: several steps per call are requested, but the trainer, a period or the input needs one.
     """
     per_call = steps_per_run or 1
     if per_call > 1:
         if own_step is not None:
             raise ConfigError(
-                f"steps_per_run={per_call} repeats the step in the graph, but {own_step} has a run_step() of "
-                "its own. Use the one of Trainer, or steps_per_run=1."
+                f"steps_per_run={per_call} repeats the step in the graph, but {own_step} has its own "
+                "run_step(). Use the run_step() of Trainer, or steps_per_run=1."
             )
         check_periods(per_call, callbacks, loop.steps_per_epoch)
     default = DefaultStep(train_op, callbacks.plan(callbacks.every_step_fetches), counter)
@@ -57,7 +57,7 @@ def choose_steps(
         if per_call > 1:
             raise ConfigError(
                 f"steps_per_run={per_call} repeats a step that {lead.wanted_by} makes of several. "
-                "Leave steps_per_run out: such a step is one session call already."
+                "Remove steps_per_run: such a step is already one session call."
             )
         return LedStep(default, lead, by_calls=own_step is not None)
     if may_fuse and steps_per_run is None and own_step is None and not callbacks.needs_every_step:

@@ -1,9 +1,10 @@
 """Runs a finished training step several times within one session call.
 
-The step is not built again: the ops that it consists of are copied, as TensorFlow's own importer copies a
-graph, into the body of a loop. Whatever holds state between steps (variables, queues, iterators, staging
-areas) is not copied but shared, so the copies do what the step itself would do. Some tensors of the step may
-be given to the copies, which then do not compute them: a batch that was taken already, another step's number.
+The step is not built again: its ops are copied into the body of a loop, in the same way as TensorFlow's own
+importer copies a graph. State between steps (variables, queues, iterators, staging areas) is not copied but
+shared, so the copies have the same effect as the step itself. Some tensors of the step may be replaced in the
+copies, which then do not compute them: for example a batch that was already taken, or the number of another
+step.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ from .._errors import ConfigError
 
 __all__ = ["Given", "StepCopies"]
 
-# Ops whose state the loop cannot share with the step outside of it.
+# Ops with state that the loop cannot share with the original step.
 _REFERENCES = frozenset({"Variable", "VariableV2", "TemporaryVariable"})
-# Added to the seed of stateful random ops that shall draw other numbers; a prime, far from small seeds.
+# Added to the seed of stateful random ops that must draw other numbers; a prime, far from small seeds.
 _OTHER_SEED = 1_000_003
 
 Given = Callable[[tf.Tensor | int], Sequence[tf.Tensor]]
-"""From the number of a copy, or of a loop's iteration, to the values of the tensors that copies are given."""
+"""Maps the number of a copy, or of a loop's iteration, to the values of the replaced tensors."""
 
 
 @final
@@ -35,18 +36,18 @@ class StepCopies:
 
     Attributes:
         graph: the step's graph.
-        ops: the ops that are copied.
+        ops: the copied ops.
 
     Args:
-        outputs: the ops to run and the tensors to compute; what they depend on is the step.
-        given: tensors of the step of which copies are given other values.
-        kept: ops that are not copied; copies compute with their very outputs.
-        wanted_by: the argument that copies are made for, for messages.
-        other_numbers: 0, or a number that lets stateful random ops draw other numbers than in the step
-            itself, and than in copies with another one.
+        outputs: the ops to run and the tensors to compute; their dependencies are the step.
+        given: tensors of the step that are replaced in copies.
+        kept: ops that are not copied; copies use their original outputs.
+        wanted_by: the argument that requires the copies, for messages.
+        other_numbers: 0, or a number that makes stateful random ops draw other numbers than in the step
+            itself, and than in copies with another number.
 
     Raises:
-        ConfigError: the step needs something fed, or has variables of TensorFlow 1's reference kind.
+        ConfigError: the step needs a feed, or has TensorFlow 1's reference variables.
     """
 
     def __init__(
@@ -70,20 +71,20 @@ class StepCopies:
         self._taken = taken.keys()
 
     def prepare(self) -> None:
-        """Describes the ops, before anything is added to the graph.
+        """Serialises the ops, before anything is added to the graph.
 
         Raises:
-            ConfigError: the graph is too large to be described.
+            ConfigError: the graph is too large to be serialised.
         """
         _ = self._definition
 
     def after(self, op: tf.Operation, name: str, given: Given | None = None) -> list[Any]:
-        """Adds one copy that begins when `op` is done; returns the copies of the outputs.
+        """Adds one copy that begins after `op`; returns the copies of the outputs.
 
         Args:
             op: an op of the graph.
             name: the name scope of the copy.
-            given: called with 0 for the values of the tensors that are given; None if there are none.
+            given: called with 0, returns the values of the replaced tensors; None without any.
         """
         with self.graph.as_default(), tf.name_scope(None), tf.control_dependencies([op]):
             return self._copy(name, 0, given)
@@ -98,11 +99,11 @@ class StepCopies:
         """Adds a loop over the step; returns the number of its iterations.
 
         Args:
-            goes_on: called before each iteration with the number of those before; returns a boolean.
+            goes_on: called before each iteration with the number of previous ones; returns a boolean.
             name: the loop's name.
-            given: called with the number of the iteration for the values of the tensors that are given; None
-                if there are none.
-            after: ops that are done before the loop begins.
+            given: called with the number of the iteration, returns the values of the replaced tensors; None
+                without any.
+            after: ops that run before the loop.
         """
 
         def body(iteration: tf.Tensor) -> tf.Tensor:
@@ -115,22 +116,22 @@ class StepCopies:
                 start = tf.constant(0)
             return tf.while_loop(goes_on, body, [start], parallel_iterations=1, name=name)
 
-    @functools.cached_property  # takes time for a large graph, and is not needed to look at the ops
+    @functools.cached_property  # slow for a large graph, and not needed to inspect the ops
     def _definition(self) -> Any:
         wanted = {op.name for op in self.ops} | {tensor.op.name for tensor in self._handles.values()}
         try:
             whole = self.graph.as_graph_def()
         except ValueError as error:
             raise ConfigError(
-                f"{self._wanted_by} needs a graph that can be described in 2 GB: {error}. Let large "
-                f"constants be variables, or use {self._wanted_by}=1."
+                f"{self._wanted_by} needs a graph that can be serialised in 2 GB: {error}. Make large "
+                f"constants variables, or use {self._wanted_by}=1."
             ) from error
         definition = tf.GraphDef(versions=whole.versions, library=whole.library)
         definition.node.extend(self._adapt(node, wanted) for node in whole.node if node.name in wanted)
         return definition
 
     def _adapt(self, node: Any, wanted: set[str]) -> Any:
-        """Returns a node as copies have it."""
+        """Returns a node as changed for copies."""
         node = _without_outer_colocation(node, wanted)
         waits_for = {name[1:] for name in node.input if name.startswith("^")} & self._cut
         draws = self._other_numbers and "seed2" in node.attr
@@ -141,13 +142,13 @@ class StepCopies:
         kept = [name for name in node.input if name[1:] not in waits_for or not name.startswith("^")]
         del adapted.input[:]
         adapted.input.extend(kept)
-        if draws and (node.attr["seed"].i or node.attr["seed2"].i):  # both 0: numbers that no seed decides
+        if draws and (node.attr["seed"].i or node.attr["seed2"].i):  # both 0: numbers without a seed
             adapted.attr["seed2"].i += _OTHER_SEED * self._other_numbers
         return adapted
 
     def _copy(self, name: str, number: tf.Tensor | int = 0, given: Given | None = None) -> list[Any]:
         values = {} if given is None else dict(zip((tensor.name for tensor in self._given), given(number)))
-        # TensorFlow refuses a value that nothing takes.
+        # TensorFlow refuses a replacement without a consumer.
         values = {key: _reachable(value) for key, value in values.items() if key in self._taken}
         shared = {key: _reachable(tensor) for key, tensor in {**self._handles, **self._kept}.items()}
         return tf.import_graph_def(  # type: ignore[no-any-return]
@@ -161,9 +162,9 @@ class StepCopies:
 def _divide(
     outputs: Sequence[tf.Operation | tf.Tensor], cut: frozenset[tf.Operation], wanted_by: str
 ) -> tuple[list[tf.Operation], list[tf.Tensor]]:
-    """Returns the ops to copy of those that outputs depend on, and the handles of the state they share."""
+    """Returns the ops to copy, of those that outputs depend on, and the handles of their shared state."""
     ends = find_ancestors(outputs, ends_at=lambda op: op in cut or _holds_state(op))
-    # In one order, so that of several ops that are refused the same one is named each time.
+    # In a fixed order, so that the error always names the same op.
     found = sorted(ends - cut, key=lambda op: op.name)
     for op in found:
         _check(op, wanted_by)
@@ -182,8 +183,8 @@ def _handles(op: tf.Operation) -> list[tf.Tensor]:
 def _check(op: tf.Operation, wanted_by: str) -> None:
     if op.type == "Placeholder":
         raise ConfigError(
-            f"{wanted_by} needs a step to which nothing is fed, but this one needs {op.name!r}. "
-            "Give the data as dataflow=, or as an InputSource that lives in the graph, such as QueueInput."
+            f"{wanted_by} needs a step without feeds, but this one needs {op.name!r}. "
+            "Pass the data as dataflow=, or as an InputSource that lives in the graph, such as QueueInput."
         )
     if op.type in _REFERENCES:
         raise ConfigError(
@@ -193,7 +194,7 @@ def _check(op: tf.Operation, wanted_by: str) -> None:
 
 
 def _without_outer_colocation(node: Any, names: set[str]) -> Any:
-    """The node without constraints to be where an op is that is not copied; its device is written in it."""
+    """Returns the node without colocation constraints to ops that are not copied; its device is explicit."""
     if "_class" not in node.attr:
         return node
     kept = [where for where in node.attr["_class"].list.s if where.decode().removeprefix("loc:@") in names]
@@ -206,6 +207,6 @@ def _without_outer_colocation(node: Any, names: set[str]) -> Any:
 
 
 def _reachable(tensor: tf.Tensor) -> tf.Tensor:
-    """A tensor as the current graph may use it: a loop's body is a graph of its own."""
+    """Returns a tensor for the current graph: a loop's body is a separate graph."""
     graph = tf.get_default_graph()
     return tensor if graph is tensor.graph else graph.capture(tensor)

@@ -1,4 +1,4 @@
-"""The step that nearly all steps are, made to cost as little as TensorFlow allows."""
+"""The default step, made as cheap as TensorFlow allows."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ __all__ = ["DefaultStep", "compile_step"]
 
 @final
 class DefaultStep:
-    """The step without anything periodic: by far the most frequent one, so counted within the same call.
+    """The step without periodic work: by far the most frequent one, so it is counted within the same call.
 
-    Create it while the graph can still be changed.
+    Create it before the graph is final.
 
     Args:
-        train_op: what `run_step` runs.
+        train_op: the op that `run_step` runs.
         plan: the fetches of every step.
         counter: the step counter.
 
     Attributes:
-        train_op: as given.
+        train_op: the given op.
         done: the op that makes the step and counts it.
-        values: the fetches that have a receiver.
+        values: the fetches with a receiver.
         receivers: one for each element of `values`.
     """
 
@@ -46,12 +46,12 @@ def compile_step(sess: tf.Session, done: tf.Operation, values: Sequence[Any]) ->
     Args:
         sess: the session.
         done: the op of the step.
-        values: what to fetch with it.
+        values: the tensors to fetch with it.
     """
     if not values:
         return fast_callable(sess, [done])
     if len({id(value) for value in values}) == 1 and tf.is_tensor(values[0]):
-        # A bare tensor comes back in a third of the time that a structure around it takes.
+        # A bare tensor is returned in a third of the time that a structure around it takes.
         run, count = fast_callable(sess, [done], fetches=values[:1]), len(values)
         return lambda: run() * count
     run_all = sess.make_callable([done, values])

@@ -19,14 +19,14 @@ __all__ = ["FixedSteps", "check_periods", "check_position"]
 
 @final
 class FixedSteps:
-    """The default step, so many times in each session call; callbacks see the last of them.
+    """Makes several default steps in each session call; callbacks see the last of them.
 
     Args:
         default: the default step.
-        per_call: how many steps one call makes.
+        per_call: the number of steps in one call.
 
     Raises:
-        ConfigError: several steps are requested, but something must be fed to the step.
+        ConfigError: several steps are requested, but the step needs a feed.
     """
 
     def __init__(self, default: DefaultStep, per_call: int = 1) -> None:
@@ -47,7 +47,7 @@ class FixedSteps:
         return StepCalls(compile_step(sess, self._done, self._values), run_leading=leading)
 
     def _repeat(self) -> None:
-        """Puts all steps but the last into a loop, and lets the last one follow it."""
+        """Puts all steps except the last into a loop, followed by the last one."""
         copies = copies_of(self.default, "steps_per_run")
         self._leading = copies.loop(lambda done: done < self.per_call - 1, "leading_steps").op
         self._done, self._values = copy_after(self._leading, self.default, copies)
@@ -56,7 +56,7 @@ class FixedSteps:
 def check_periods(per_call: int, callbacks: Callbacks, steps_per_epoch: int) -> None:
     """Checks that every period ends with the last step of a session call.
 
-    A callback that fetches something at every step receives it of every call's last step.
+    A callback that fetches a tensor at every step receives the values of every call's last step.
 
     Raises:
         ConfigError: a period, or the epoch, ends within a call.
@@ -75,22 +75,22 @@ def check_periods(per_call: int, callbacks: Callbacks, steps_per_epoch: int) -> 
 
 
 def check_position(per_call: int, loop: LoopState) -> None:
-    """Checks that session calls end where periods do, from the position of a resumed training on.
+    """Checks that session calls end together with periods, from the position of a resumed training.
 
     Raises:
-        ConfigError: they end elsewhere.
-        StopTraining: likewise, and the data ended there, within a call.
+        ConfigError: a session call would end within a period.
+        StopTraining: likewise, if the data ended there, within a call.
     """
     data_ended, loop.data_ended = loop.data_ended, False
     if loop.global_step % per_call or loop.starting_step % per_call:
         if data_ended:
             loop.data_ended = True
             raise StopTraining(
-                f"its input ended there, within a call of steps_per_run={per_call}. With more data, "
-                "steps_per_run=1 goes on"
+                f"its input ended there, within a call of steps_per_run={per_call}. With more data, continue "
+                "with steps_per_run=1"
             )
         raise ConfigError(
             f"The checkpoint was written after {loop.global_step} steps, {loop.starting_step} of them in its "
-            f"last epoch, which is not a multiple of steps_per_run={per_call}. Resume with a number that "
-            "divides both, or 1."
+            f"last epoch, which is not a multiple of steps_per_run={per_call}. Resume with a steps_per_run "
+            "that divides both, or 1."
         )

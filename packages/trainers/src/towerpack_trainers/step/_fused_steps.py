@@ -1,7 +1,8 @@
-"""Steps that no callback observes: several of them in one session call, where that is faster.
+"""Fuses steps that no callback observes into one session call, if that is faster.
 
-Between two steps a loop hands control to Python and back, wakes threads, and finds its code gone from the
-processor's caches. If no callback needs a step's values, the loop can run several steps in one session call.
+Between two steps, the loop passes control to Python and back, wakes threads, and finds its code evicted from
+the processor's caches. If no callback needs a step's values, the loop can run several steps in one session
+call.
 """
 
 from __future__ import annotations
@@ -24,21 +25,22 @@ from ._step_calls import StepCalls
 
 __all__ = ["FusedSteps"]
 
-# Signals, errors of threads, and callbacks with a period in seconds wait for a call to end.
+# Signals, errors of threads, and callbacks with a period in seconds wait for the end of a call.
 _LONGEST_CALL = 0.05  # seconds
-# Copies of a thousand ops take most of a second to make.
+# Making copies of a thousand ops takes most of a second.
 _LARGEST_STEP = 1000  # ops
-# Fewer steps in a call are no faster than by themselves.
+# With fewer steps, a call is no faster than single steps.
 _FEWEST = 4
-# A call ends by the clock of the machine, which may be set back meanwhile. Then it ends after this many times
-# the steps that, by the monotonic clock, fill it.
+# The end of a call depends on the wall clock, which may be set back meanwhile. Then the call ends after this
+# many times the number of steps that fill it by the monotonic clock.
 _SPARE = 4
 _ASSUMED_STEP = 0.001  # seconds, until a call has been measured
-# The choice is made in the noise of a moment, and so made again: after so many steps, then ten times as many.
+# The decision is made under noise, and therefore repeated: after this many steps, then after ten times as
+# many.
 _SINGLES_UNTIL_TRIAL, _SEVERAL_UNTIL_TRIAL = 1_000, 10_000
-# Ops whose state the copies share with the step, so that they do what it would. Random ops are not among
-# them: a copy draws the numbers of the original once more. Nor are tables: TensorFlow reads one that the loop
-# writes into once, before it.
+# Ops with state that copies share with the step, so that they have the same effect. Random ops are excluded:
+# a copy would draw the same numbers as the original. Tables are excluded, too: TensorFlow reads a table that
+# the loop writes to only once, before the loop.
 _SHARED_STATE = frozenset(
     {
         "Assert",
@@ -69,14 +71,14 @@ _SHARED_STATE = frozenset(
         ),
     }
 )
-# Ops whose state is found by a name; without one of their own, by that of the op, which a copy has not.
+# Ops with state that is found by a name; without an explicit name, by that of the op, which a copy lacks.
 _SHARED_BY_NAME = frozenset({"Stage", "Unstage"})
 _CONTROL_FLOW = {"Enter", "Exit", "LoopCond", "Merge", "NextIteration", "Switch"}
 
 
 @final
 class FusedSteps:
-    """The default step by itself, and in a loop within the graph that ends at a limit or after a short time.
+    """The default step, single and in a loop within the graph that ends at a limit or after a short time.
 
     Args:
         default: the default step.
@@ -94,14 +96,15 @@ class FusedSteps:
 
     @classmethod
     def of(cls, default: DefaultStep, most_steps: int) -> FusedSteps | None:
-        """Copies a step, if its copies are sure to do the same and may be faster; else returns None.
+        """Copies a step, if its copies certainly have the same effect and may be faster; otherwise returns
+        None.
 
-        Not where there are GPUs: the host runs ahead of the steps there anyway, and building a loop makes
-        TensorFlow take their memory before a session can say how much.
+        It does not do so with GPUs: there, the host runs ahead of the steps anyway, and building a loop makes
+        TensorFlow allocate GPU memory before a session can set limits.
 
         Args:
             default: the default step.
-            most_steps: the length of the training; a short one is over before it is known what is faster.
+            most_steps: the length of the training; a short one ends before the comparison is complete.
         """
         if most_steps <= SpeedTrial.SINGLES:
             return None
@@ -129,7 +132,7 @@ class FusedSteps:
 
 @final
 class _ManySteps:
-    """Runs several steps in one call, once a trial has shown that to be faster.
+    """Runs several steps in one call, after a trial has shown that it is faster.
 
     Args:
         call: the session call; it takes a limit and returns the number of steps.
@@ -182,11 +185,11 @@ class _ManySteps:
 
 
 def _can_be_repeated(op: tf.Operation) -> bool:
-    """Whether copies of an op, in a loop or out of it, do together what it would do itself."""
+    """Returns whether copies of an op, in a loop or outside, together have the effect of the op itself."""
     if op.type in _CONTROL_FLOW:
         return False
     if op.type in _SHARED_BY_NAME:
         return bool(op.get_attr("shared_name"))
-    # TensorFlow may take an op that it calls stateless out of the loop that changes what the op reads.
+    # TensorFlow may move a supposedly stateless op out of the loop that changes its input.
     has_state = op.op_def.is_stateful or any(tensor.dtype == tf.resource for tensor in op.inputs)
     return not has_state or op.type in _SHARED_STATE

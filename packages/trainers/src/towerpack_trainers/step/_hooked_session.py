@@ -1,4 +1,4 @@
-"""Runs a step together with everything that callbacks fetch of it."""
+"""Runs a step together with all fetches of callbacks."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ __all__ = ["HookedSession"]
 
 @final
 class HookedSession:
-    """A session whose every run is one step of the training.
+    """A session that makes every run one step of the training.
 
-    Each run fetches, besides what is given, what callbacks fetch at this step; counts the step; and passes
-    the values to callbacks. The default step has a call of its own; all others go through a `StepRunner`.
+    Each run adds the fetches of callbacks at this step; counts the step; and passes the values to callbacks.
+    The default step has a separate call; all others use a `StepRunner`.
 
     Args:
-        sess: the session underneath.
+        sess: the underlying session.
         callbacks: the callbacks of the run, set up.
         loop: the counters.
         counter: counts steps in the graph.
@@ -44,7 +44,7 @@ class HookedSession:
         self._due_fetches = callbacks.due_fetches
         self._unobserved_steps = callbacks.unobserved_steps
         every_step = callbacks.every_step_fetches
-        # The default step's call takes no options, and nothing that a callback chooses at each step.
+        # The default step's call takes no options, and no fetches that a callback chooses at each step.
         has_default = callbacks.plan(every_step).options is None and not callbacks.per_step_callbacks
         self._default_due = every_step if has_default else None
         self._train_op = steps.default.train_op
@@ -52,14 +52,14 @@ class HookedSession:
         self._per_call = steps.per_call
         counter.placing(sess)(loop.global_step)
         calls = steps.compile(sess)
-        self._singles_until = 0  # up to this step, one call for each
+        self._singles_until = 0  # up to this step, one call for each step
         self._run_default, self._run_leading, self._run_many = calls.run, calls.run_leading, calls.run_many
 
     def run(self, fetches: Any, feed_dict: dict[Any, Any] | None = None) -> Any:
-        """Runs one step; with `steps_per_run`, so many of them, of which the last is the one callbacks see.
+        """Runs one step; with `steps_per_run`, that many steps, of which callbacks see the last.
 
         Args:
-            fetches: what to run and fetch, any structure `Session.run` takes.
+            fetches: the fetches, in any structure that `Session.run` accepts.
             feed_dict: values to feed.
 
         Returns:
@@ -75,7 +75,7 @@ class HookedSession:
             return self._run(fetches, feed_dict)
         except tf.errors.OpError:
             self._count_again()
-            # The step that failed, which need not be the last one of the call.
+            # The step that failed, which may not be the last one of the call.
             self._loop.local_step += self._loop.global_step - begun - (self._per_call - 1)
             raise
 
@@ -94,7 +94,7 @@ class HookedSession:
             for receive, value in zip(self._receivers, values):
                 receive(value)
             return None
-        # Fetches of this step alone do not fit into the loop: the steps before it run by themselves.
+        # Fetches of this step only cannot be in the loop: the steps before it run separately.
         if self._run_leading is not None and (fetches is self._train_op or self._per_call > 1):
             self._run_leading()
             loop.global_step += self._per_call - 1
@@ -103,11 +103,11 @@ class HookedSession:
     def run_unobserved(self) -> int:
         """Runs the next steps in one session call, if no callback observes them and that is faster.
 
-        The trainer's loop calls it before each step; `local_step` and `global_step` advance with it. The call
+        The trainer's loop calls it before each step; it advances `local_step` and `global_step`. The call
         ends after a short time, so that signals and periods in seconds do not wait.
 
         Returns:
-            The number of steps; 0: run the next step by itself.
+            The number of steps; 0: run the next step separately.
         """
         loop = self._loop
         before = loop.global_step
@@ -122,13 +122,14 @@ class HookedSession:
             loop.global_step += done
             loop.local_step += done
         except BaseException as error:
-            # Those before the one that failed are done; all of them are, if a signal came after the call.
+            # The steps before the failed one are done; all of them are done if a signal arrived after the
+            # call.
             self._count_again()
             loop.local_step += loop.global_step - before + isinstance(error, tf.errors.OpError)
             raise
         return done
 
     def _count_again(self) -> None:
-        """Counts the steps that are done, after a call that may have made some."""
-        with contextlib.suppress(tf.errors.OpError, RuntimeError):  # the session may be broken, too
+        """Updates the number of finished steps, after a call that may have made some."""
+        with contextlib.suppress(tf.errors.OpError, RuntimeError):  # the session may be broken as well
             self._loop.global_step = self._counter.value_after_failure(self._sess)

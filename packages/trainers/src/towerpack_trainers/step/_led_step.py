@@ -1,4 +1,4 @@
-"""A step that others lead: critic steps before that of the generator, as one step of the training."""
+"""A training step preceded by other steps: critic steps before that of the generator, as one step."""
 
 from __future__ import annotations
 
@@ -19,15 +19,14 @@ __all__ = ["Lead", "LedStep", "copies_of", "copy_after"]
 @final
 @attrs.frozen(eq=False)
 class Lead:
-    """What runs before each step, as a part of it.
+    """The ops that run before each step, as a part of it.
 
     Attributes:
-        ops: the ops to run, each time all of them.
-        times: how many times.
-        wanted_by: the argument that asks for them, for messages.
-        given: tensors that each time have a value of its own, such as the number that random numbers depend
-            on.
-        values: from the time, from 0, to these values.
+        ops: the ops to run, all of them in each repetition.
+        times: the number of repetitions.
+        wanted_by: the argument that requests them, for messages.
+        given: tensors with a different value in each repetition, such as the step number of random numbers.
+        values: maps the number of the repetition, from 0, to these values.
     """
 
     ops: Sequence[tf.Operation]
@@ -39,18 +38,19 @@ class Lead:
 
 @final
 class LedStep:
-    """The default step, after the lead: both in one session call.
+    """The default step after the lead, both in one session call.
 
-    At steps whose callbacks fetch something of their own, the lead is a call by itself, and so it is at every
-    step where processes exchange gradients, each time one: there, all exchanges must be in one order.
+    At steps with additional fetches of callbacks, the lead is a separate call. If processes exchange
+    gradients, each repetition of the lead is a separate call at every step: all exchanges must be in the
+    same order.
 
     Args:
         default: the default step.
-        lead: what runs before it.
-        by_calls: whether each time of the lead is a session call.
+        lead: the ops before it.
+        by_calls: whether each repetition of the lead is a session call.
 
     Raises:
-        ConfigError: the lead needs something fed, or has variables of TensorFlow 1's reference kind.
+        ConfigError: the lead needs a feed, or has TensorFlow 1's reference variables.
     """
 
     per_call = 1
@@ -88,15 +88,15 @@ def copies_of(default: DefaultStep, wanted_by: str) -> StepCopies:
 def copy_after(
     leading: tf.Operation, default: DefaultStep, copies: StepCopies
 ) -> tuple[tf.Operation, Sequence[Any]]:
-    """Adds a copy of the default step that begins when other steps are done.
+    """Adds a copy of the default step that begins after other steps.
 
     Args:
         leading: the op of those steps.
         default: the default step.
-        copies: its `copies_of`.
+        copies: the result of `copies_of`.
 
     Returns:
-        The op of the step, and the fetches that have a receiver.
+        The op of the step, and the fetches with a receiver.
     """
     step, outputs = _outputs(default)
     last = dict(zip(outputs, copies.after(leading, LAST_STEP)))

@@ -1,4 +1,4 @@
-"""Whether several steps in one session call are faster than one by one: measured in the first steps."""
+"""Measures in the first steps whether several steps in one session call are faster than single steps."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import ClassVar, final
 
 __all__ = ["SpeedTrial"]
 
-# Single steps before any are timed, calls of several likewise, and how many steps of both are compared.
+# The number of warm-up steps, of warm-up calls with several steps, and of compared steps of either kind.
 _WARM_UP, _WARM_UP_CALLS, _COMPARED = 30, 2, 60
-# Steps that take longer gain nothing.
+# Longer steps gain nothing.
 _LONGEST_STEP = 0.02  # seconds
 
 
@@ -18,7 +18,7 @@ class SpeedTrial:
     """Compares the times of single steps with those of steps in calls of several.
 
     Attributes:
-        SINGLES: how many single steps it takes before calls of several are tried.
+        SINGLES: the number of single steps before calls of several steps are tried.
     """
 
     SINGLES: ClassVar[int] = _WARM_UP + _COMPARED
@@ -30,22 +30,22 @@ class SpeedTrial:
 
     @property
     def is_faster(self) -> bool | None:
-        """Whether several steps in one call are faster; None until that is known."""
+        """Whether several steps in one call are faster; None until the comparison is complete."""
         return self._is_faster
 
     @property
     def has_singles(self) -> bool:
-        """Whether enough single steps were timed."""
+        """Whether enough single steps have been timed."""
         return len(self._singles) == self.SINGLES
 
     def note_single(self, seconds: float) -> None:
-        """Adds the time of one step, with everything that the loop did around it."""
+        """Adds the time of one step, including the loop's work around it."""
         self._singles.append(seconds)
         if self.has_singles and self._single() > _LONGEST_STEP:
             self._is_faster = False
 
     def note_several(self, seconds: float, steps: int) -> None:
-        """Adds the time of so many steps in one call."""
+        """Adds the time of a call with several steps."""
         self._calls += 1
         if self._calls <= _WARM_UP_CALLS:
             return

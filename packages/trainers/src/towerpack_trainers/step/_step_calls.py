@@ -1,4 +1,4 @@
-"""How the steps of a training are divided into session calls."""
+"""The division of a training's steps into session calls."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ class StepCalls:
     """The session calls that make a training's steps.
 
     Attributes:
-        run: makes one step, or `TrainingSteps.per_call` steps; returns one value per receiver, of the last.
-        run_leading: makes all of these steps but the last; None where they are one.
-        run_many: makes steps that no callback observes, at most so many, and returns how many; where one call
-            for each is faster, minus the number of steps after which it shall be called again. It is None
-            where that is never tried.
+        run: makes one step, or `TrainingSteps.per_call` steps; returns one value per receiver, of the last
+            step.
+        run_leading: makes all of these steps except the last; None if there is only one.
+        run_many: takes a limit, makes at most that many steps without observing callbacks, and returns their
+            number. If single calls are faster, it returns minus the number of steps after which to call it
+            again. None if fusing is never tried.
     """
 
     run: Callable[[], Sequence[Any]]
@@ -32,11 +33,11 @@ class StepCalls:
 
 
 class TrainingSteps(Protocol):
-    """The ops of the steps, made while the graph can still be changed. `choose_steps` makes one.
+    """The ops of the steps, made before the graph is final. `choose_steps` makes one.
 
     Attributes:
-        default: the step that nearly all steps are.
-        per_call: how many steps one run makes.
+        default: the default step.
+        per_call: the number of steps in one run.
     """
 
     default: DefaultStep

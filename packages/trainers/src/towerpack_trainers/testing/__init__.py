@@ -1,4 +1,4 @@
-"""The conformance kit: what this package holds its own trainers to, and small things to train, for yours."""
+"""The conformance kit: the checks of this package's own trainers, and small models and data, for yours."""
 
 from ._check_trainer import check_trainer
 from ._expectations import ConformanceError

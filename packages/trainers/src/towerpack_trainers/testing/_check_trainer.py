@@ -1,4 +1,4 @@
-"""What every trainer is held to, in small trainings of which each looks at one promise."""
+"""The checks for every trainer, in small trainings that each test one promise."""
 
 from __future__ import annotations
 
@@ -34,31 +34,32 @@ def check_trainer(
     trains: bool = True,
     repeatable: bool = True,
 ) -> None:
-    """Checks in small trainings what callbacks and users rely on with any trainer.
+    """Checks in small trainings the behaviour that callbacks and users expect of any trainer.
 
-    The trainings have 2 epochs of 6 steps, on 12 datapoints. Checked are:
+    The trainings have 2 epochs of 6 steps, on 12 datapoints. The checks are:
 
-    - epochs and steps are counted, and callbacks called, as `Callback` draws the loop, also where no callback
-      looks at the steps;
+    - epochs and steps are counted, and callbacks called, in the order shown in `Callback`, even if no
+      callback observes the steps;
     - each datapoint of a pass is trained on once;
-    - the same seed gives the same parameters, bit for bit, and another one gives others;
-    - a training that is resumed from a checkpoint ends as one that was never interrupted;
-    - `StopTraining`, an error of a callback and one of the data leave through one door: all `_after_train`
-      have run, the error is the one that was raised, and no thread is left behind;
+    - the same seed gives the same parameters, bit for bit, and another seed gives others;
+    - a training that is resumed from a checkpoint has the same result as an uninterrupted one;
+    - `StopTraining`, an error of a callback and an error of the data end a training in the same way: all
+      `_after_train` have run, the original error is raised, and no thread remains;
     - `explain()` works before `train()`, and a second `train()` is refused.
 
-    It needs no pytest.
+    It does not need pytest.
 
     Args:
-        make_trainer: makes a trainer with the configuration it is given; called many times.
+        make_trainer: makes a trainer with the given configuration; called many times.
         log_dir: an empty directory for the files of the trainings.
-        make_model: makes the model, for a trainer that takes no `SmallModel`; its inputs are the datapoints
-            of `SmallFlow`. Whether each datapoint is trained on once can be checked with a `SmallModel` only.
+        make_model: makes the model, for a trainer that does not support `SmallModel`; its inputs are the
+            datapoints of `SmallFlow`. The check that each datapoint is trained on once requires a
+            `SmallModel`.
         trains: whether steps change parameters and take datapoints; False for `NoOpTrainer`.
-        repeatable: whether two trainings with one seed are equal; False where the updates of devices race.
+        repeatable: whether two trainings with one seed are equal; False if the updates of devices race.
 
     Raises:
-        ConformanceError: a promise is broken.
+        ConformanceError: a check failed.
 
     Example:
         ```python
@@ -85,8 +86,7 @@ def _check_loop(subject: TrainerUnderTest) -> Values:
     for (what, name), (what_else, other) in zip(order[::2], order[1::2]):
         expect(
             (what, name, other) == (what_else, first.name, last.name),
-            f"callbacks must be called in their order; received {what} of {name}, "
-            f"then {what_else} of {other}",
+            f"callbacks must be called in order; received {what} of {name}, then {what_else} of {other}",
         )
     return values
 
@@ -98,8 +98,8 @@ def _check_datapoints(subject: TrainerUnderTest, values: Values) -> None:
     most, least = np.abs(visits).max(), np.abs(visits).min()
     expect(
         bool(most > 0) and np.allclose(visits, visits[0], rtol=1e-4),
-        "each datapoint of a pass must be trained on once, all with equal weight; received examples whose "
-        f"sum of gradients is {least:g} and others with {most:g}",
+        "each datapoint of a pass must be trained on once, all with equal weight; received examples with a "
+        f"sum of gradients of {least:g} and others with {most:g}",
     )
 
 
@@ -107,7 +107,7 @@ def _check_unobserved_steps(subject: TrainerUnderTest, undisturbed: Values) -> N
     counts = _EpochCounts()
     values = subject.train("unobserved", counts)
     expected = [STEPS * (epoch + 1) for epoch in range(EPOCHS)]
-    what = "where no callback looks at the steps"
+    what = "if no callback observes the steps"
     expect(
         counts.global_steps == expected,
         f"{what}, expected global_step {expected} at the ends of epochs, received {counts.global_steps}",
@@ -115,7 +115,7 @@ def _check_unobserved_steps(subject: TrainerUnderTest, undisturbed: Values) -> N
     differs = difference(values, undisturbed)
     expect(
         not subject.repeatable or differs is None,
-        f"{what}, the training must be the same as where one does: {differs}",
+        f"{what}, the training must be the same as with an observing callback: {differs}",
     )
 
 
@@ -125,7 +125,7 @@ def _check_explain(subject: TrainerUnderTest) -> None:
     with leaves_nothing("explain()"):
         text = trainer.explain()
     expect("Recorder" in text, f"explain() must name all callbacks, received {text!r}")
-    expect(trainer.explain() == text, "explain() must say the same when it is called again")
+    expect(trainer.explain() == text, "explain() must return the same text when it is called again")
     expect(recorder.calls == [], f"explain() must not start the training, received {recorder.calls}")
     try:
         session = trainer.sess
@@ -173,7 +173,7 @@ def _check_end(
     if isinstance(error, StopTraining):
         expect(received is None, f"{what} must end without an error, received {received!r}")
     else:
-        expect(received is error, f"{what} must raise that very error, received {received!r}")
+        expect(received is error, f"{what} must raise the original error, received {received!r}")
     for recorder, which in ((first, "before"), (last, "behind")):
         ends = [call for call, *_ in recorder.calls].count("after_train")
         expect(
@@ -191,7 +191,7 @@ def _check_seed(subject: TrainerUnderTest, undisturbed: Values) -> None:
         other = subject.train("seed", seed=SEED + 1)
         expect(
             difference(other, undisturbed) is not None,
-            "another seed must give another training; received the very same values of all variables",
+            "another seed must give another training; received the same values of all variables",
         )
 
 
@@ -209,24 +209,24 @@ def _check_resume(subject: TrainerUnderTest, undisturbed: Values) -> None:
     everything = sum(range(STEPS * EPOCHS + 1))
     expect(
         total.total == everything,
-        f"a resumed callback must go on from its state; expected a sum of {everything}, "
+        f"a resumed callback must continue from its state; expected a sum of {everything}, "
         f"received {total.total}",
     )
     differs = difference(values, undisturbed)
     expect(
         not subject.repeatable or differs is None,
-        "a resumed training must end as one that was never interrupted. Is there state outside of variables, "
-        f"callbacks and the input? {differs}",
+        "a resumed training must have the same result as an uninterrupted one. Is there state outside of "
+        f"variables, callbacks and the input? {differs}",
     )
 
 
 class _Failure(Exception):
-    """An error that the kit raises where a training is to fail."""
+    """An error that the kit raises to make a training fail."""
 
 
 @final
 class _NamedRecorder(Recorder):
-    """Writes into a list for several recorders which one was called."""
+    """Records its calls in a list that several recorders share."""
 
     def __init__(self, name: str, order: list[tuple[str, str]]) -> None:
         super().__init__()
@@ -239,7 +239,7 @@ class _NamedRecorder(Recorder):
 
 @final
 class _EpochCounts(Callback):
-    """Keeps `global_step` of the end of each epoch, and looks at no step."""
+    """Records `global_step` at the end of each epoch, without observing steps."""
 
     def __init__(self) -> None:
         self.global_steps: list[int] = []

@@ -1,4 +1,4 @@
-"""What the kit expects, and the sentences of what it received instead."""
+"""The expectations of the kit, and its error messages."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ __all__ = ["EPOCHS", "STEPS", "ConformanceError", "difference", "expect", "expec
 STEPS, EPOCHS = 6, 2
 
 Call = tuple[str, int, int | None, int]
-"""As `Recorder.calls` holds it; a `local_step` of None stands for any, as outside of steps there is none."""
+"""An entry of `Recorder.calls`; a `local_step` of None matches any: it is undefined outside of steps."""
 
 
 class ConformanceError(AssertionError):
-    """A trainer broke a promise; the message says which, what was expected and what was received."""
+    """A trainer failed a check; the message describes the expected and the received behaviour."""
 
 
 def expect(condition: bool, message: str) -> None:
-    """Checks a promise.
+    """Raises an error unless a condition holds.
 
     Raises:
         ConformanceError: the condition does not hold.
@@ -29,15 +29,16 @@ def expect(condition: bool, message: str) -> None:
 
 
 def expect_calls(calls: Sequence[Call], when: str, done: int = 0) -> None:
-    """Checks that callbacks were called as `Callback` draws the loop, with the counters that belong there.
+    """Checks the calls of callbacks and their counters against the loop shown in `Callback`.
 
     Args:
-        calls: those of a `Recorder`.
-        when: in which training, for the message.
-        done: how many steps were finished when the training began.
+        calls: the calls of a `Recorder`.
+        when: the description of the training, for the message.
+        done: the number of finished steps at the beginning of the training.
 
     Raises:
-        ConformanceError: a call is missing, superfluous, or has other counters; the first one is named.
+        ConformanceError: a call is missing, superfluous, or has other counters; the message names the first
+            one.
     """
     expected = _expected_calls(done)
     for number, wanted in enumerate(expected):
@@ -56,7 +57,7 @@ def expect_calls(calls: Sequence[Call], when: str, done: int = 0) -> None:
 
 
 def _expected_calls(done: int) -> list[Call]:
-    """Returns the calls of a whole training that begins after some steps, as `Callback` draws the loop."""
+    """Returns the calls of a whole training that begins after `done` steps, as shown in `Callback`."""
     epochs = range(done // STEPS + 1, EPOCHS + 1)
     calls: list[Call] = [("before_train", epochs[0] - 1, None, done)]
     for epoch in epochs:
@@ -75,7 +76,7 @@ def _describe(call: Call) -> str:
 
 
 def difference(values: Mapping[str, np.ndarray], expected: Mapping[str, np.ndarray]) -> str | None:
-    """Returns a sentence on the first variable that differs in one bit; None if there is none."""
+    """Describes the first variable with any different bit; None if all are equal."""
     if values.keys() != expected.keys():
         return f"there are other variables: {sorted(values.keys() ^ expected.keys())}"
     for name, value in expected.items():

@@ -1,4 +1,4 @@
-"""Callbacks that show what a training does, or end it on purpose."""
+"""Callbacks that record a training, or end it on purpose."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["FailAt", "FinalVariables", "Recorder"]
 
 
 class Recorder(Callback):
-    """Writes down which of its methods are called, and the loop's counters then.
+    """Records the calls of its methods with the loop's counters.
 
     Attributes:
         calls: tuples of the method's name without its underscore, `epoch_num`, `local_step` and
@@ -24,7 +24,7 @@ class Recorder(Callback):
         self.calls: list[tuple[str, int, int, int]] = []
 
     def note(self, what: str) -> None:
-        """Appends an entry to `calls`; a subclass may write down more."""
+        """Appends an entry to `calls`; a subclass may record more."""
         loop = self.trainer.loop
         self.calls.append((what, loop.epoch_num, loop.local_step, loop.global_step))
 
@@ -49,7 +49,7 @@ class Recorder(Callback):
 
 @final
 class FinalVariables(Callback):
-    """Keeps the values that all global variables have when the training ends.
+    """Keeps the values of all global variables at the end of the training.
 
     Attributes:
         values: arrays by variable name; empty before the end.
@@ -81,5 +81,5 @@ class FailAt(Callback):
         self.method = method
 
     def overrides(self, method: str) -> bool:
-        """Returns whether the loop has to call a method: the failing one is set on the object alone."""
+        """Returns whether the loop has to call a method: the failing one is set on the instance only."""
         return method == self.method or super().overrides(method)

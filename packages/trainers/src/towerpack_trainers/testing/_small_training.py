@@ -1,4 +1,4 @@
-"""A model and data that are trained in milliseconds, and show which datapoints a training took."""
+"""A model and data that train in milliseconds, and show the datapoints that a training took."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _DATAPOINTS, _BATCH = 12, 4
 class SmallModel(ModelDesc):
     """Fits the sum of three numbers, with dropout and a batch normalisation.
 
-    The variable `visits` has one element for each example of `SmallFlow`. Whenever a training has seen
-    some examples equally often, their elements are equal: the cost contains the mean of a batch's elements,
-    and the optimizer is plain gradient descent.
+    The variable `visits` has one element for each example of `SmallFlow`. If a training has used some
+    examples equally often, their elements are equal: the cost contains the mean of a batch's elements, and
+    the optimizer is plain gradient descent.
     """
 
     def inputs(self) -> Sequence[tf.TensorSpec]:
@@ -47,11 +47,11 @@ class SmallModel(ModelDesc):
 
 @final
 class SmallFlow:
-    """Twelve batches of four examples for `SmallModel`, in another order in each pass; knows its position.
+    """Twelve batches of four examples for `SmallModel`, in a different order in each pass; it has a position.
 
     Args:
-        error: raised in place of a datapoint.
-        error_at: the index in the first pass of the datapoint that `error` replaces.
+        error: raised instead of a datapoint.
+        error_at: the index, in the first pass, of the datapoint that `error` replaces.
     """
 
     def __init__(self, error: BaseException | None = None, error_at: int = 5) -> None:
@@ -81,20 +81,20 @@ class SmallFlow:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        self._pass_is_new = True  # a copy of a flow goes on where the flow was when it was copied
+        self._pass_is_new = True  # a copy of a flow continues from the position of the original
 
     def reset_state(self) -> None:
         """Does nothing: there is nothing to open."""
 
     def seed(self, seed: int) -> None:
-        """Chooses the orders of all passes."""
+        """Selects the orders of all passes."""
         self._seed = seed
 
     def state_dict(self) -> dict[str, int]:
-        """Returns the position behind the last datapoint read, and the seed."""
+        """Returns the position after the last datapoint read, and the seed."""
         return {"seed": self._seed, "pass": self._pass_number, "index": self._index}
 
     def load_state_dict(self, state: dict[str, int]) -> None:
-        """Lets the next pass start at a position."""
+        """Sets the start of the next pass."""
         self._seed, self._pass_number, self._index = state["seed"], state["pass"], state["index"]
         self._pass_is_new = True

@@ -1,4 +1,4 @@
-"""A trainer that is to be checked, in trainings that leave nothing behind."""
+"""A trainer to check, in trainings that leave nothing behind."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Values = dict[str, np.ndarray]
 @final
 @attrs.frozen
 class TrainerUnderTest:
-    """The trainer to check, and how its trainings are configured."""
+    """The trainer to check, and the configuration of its trainings."""
 
     make_trainer: Callable[[TrainConfig], Trainer]
     log_dir: Path
@@ -40,7 +40,7 @@ class TrainerUnderTest:
     repeatable: bool
 
     def make(self, name: str, callbacks: Sequence[Callback], **changes: Any) -> Trainer:
-        """Makes a trainer whose files are in a directory of that name."""
+        """Makes a trainer with files in a directory of the given name."""
         values: dict[str, Any] = {
             "model": self.make_model(),
             "dataflow": SmallFlow(),
@@ -55,7 +55,7 @@ class TrainerUnderTest:
         return self.make_trainer(TrainConfig(**{**values, **changes}))
 
     def train(self, name: str, *callbacks: Callback, **changes: Any) -> Values:
-        """Trains; returns the final values of the variables."""
+        """Runs a training; returns the final values of the variables."""
         kept = FinalVariables()
         with leaves_nothing(f"the training {name!r}"):
             self.make(name, [*callbacks, kept], **changes).train()
@@ -64,9 +64,9 @@ class TrainerUnderTest:
 
 @contextlib.contextmanager
 def leaves_nothing(what: str) -> Iterator[None]:
-    """Checks that a block leaves no thread behind, and TensorFlow's mode as it was."""
+    """Checks that a block leaves no thread behind, and does not change TensorFlow's execution mode."""
     threads, eager = set(threading.enumerate()), tf.executing_eagerly()
     yield
     left = sorted(thread.name for thread in set(threading.enumerate()) - threads)
     expect(not left, f"{what} must leave no thread behind, received {', '.join(left)}")
-    expect(tf.executing_eagerly() == eager, f"{what} must leave eager execution as it was")
+    expect(tf.executing_eagerly() == eager, f"{what} must not change eager execution")

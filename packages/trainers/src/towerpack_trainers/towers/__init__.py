@@ -1,1 +1,1 @@
-"""Replicas of a model: how one is described, built, differentiated and placed."""
+"""Replicas of a model: their description, construction, differentiation and placement."""

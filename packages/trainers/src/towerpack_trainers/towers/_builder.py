@@ -1,4 +1,4 @@
-"""Replicas of a model, and the ops that train them: what all ways to place them have in common."""
+"""The base class of all builders: replicas of a model, and the ops that train them."""
 
 from __future__ import annotations
 
@@ -34,23 +34,26 @@ Exchange = Callable[[Pairs], Pairs]
 class Builder(abc.ABC):
     """Adds the training towers of a model to the current graph, and the ops that train them.
 
-    A builder knows no trainer: build the graph with it, and run the ops in any loop. `build` is for a model
-    with objectives, or with one cost and one optimizer; `call_for_each_tower` gives the towers alone.
+    A builder is independent of trainers: build the graph with it, and run the ops in any loop. `build` is
+    for a model with objectives, or with one cost and one optimizer; `call_for_each_tower` makes only the
+    towers.
 
-    Subclasses say where towers are, whose variables they use, and how their gradients come together.
+    A subclass defines the devices of towers, the ownership of their variables, and the combination of their
+    gradients.
 
     Args:
-        count: how many towers there are.
-        seed: makes dropout masks depend on seed, step, tower and layer alone. None: they are drawn anew.
-        exchange: takes the gradients and variables of one objective, and returns as many, none of whose
-            gradients is there before all are, such as averages over processes. Its attribute `sum`, if it has
-            one, connects layers that need the batches of all processes. Subclasses call it in `_combine`.
+        count: the number of towers.
+        seed: makes dropout masks depend only on seed, step, tower and layer. None: they differ in each run.
+        exchange: takes the gradients and variables of one objective, and returns as many pairs, such as
+            averages over processes; all gradients must become available together. Its attribute `sum`, if it
+            has one, connects layers that need the batches of all processes. Subclasses call it in
+            `_combine`.
 
     Attributes:
-        towers: the towers, once they are built.
-        updates: one op per objective, which trains it alone, in the order of the objectives. For one
-            objective it is the op that `build` returns.
-        steps: for each tower the number of the step, an integer tensor that its random numbers depend on;
+        towers: the towers, after they are built.
+        updates: one op per objective, which trains only that objective, in the order of the objectives. For
+            one objective it is the op that `build` returns.
+        steps: for each tower, the number of the step, an integer tensor on which its random numbers depend;
             empty without a seed.
     """
 
@@ -72,26 +75,27 @@ class Builder(abc.ABC):
     ) -> tf.Operation:
         """Builds the towers, their gradients and the updates.
 
-        The op that is returned trains all objectives in one step, on the same inputs: all gradients are those
-        of the values before the step. In which order the updates are made is not defined, so variables that
-        two objectives share get both updates, in any order. Where the order matters, or one objective is
-        trained more often than another, run the ops of `updates` one after another: each run takes inputs of
-        its own, and computes no gradient of another objective.
+        The returned op trains all objectives in one step, on the same inputs: all gradients use the values
+        from before the step. The order of the updates is undefined, so variables that two objectives share
+        get both updates, in any order. If the order matters, or one objective is trained more often than
+        another, run the ops of `updates` one after another: each run takes new inputs, and computes no
+        gradient of another objective.
 
         Args:
             cost_function: a tower function, see `ModelDesc.build_graph`. Without `optimizer`, it returns an
                 `Objective` or a list of them; with it, the cost, a scalar.
             take_inputs: called once per tower, for the arguments of `cost_function`; for example
                 `source.get_input_tensors`.
-            optimizer: trains all variables by the one cost; or a function that makes it inside the graph.
+            optimizer: trains all variables with the single cost; or a function that makes it inside the
+                graph.
 
         Returns:
             The op of one step. The towers are in `towers`, the ops of single objectives in `updates`.
 
         Raises:
             TowerRuleError: the towers differ, or break another rule of tower functions.
-            ModelError: the function returned something else, or a cost depends on none of its variables.
-            TypeError: an optimizer is none of TensorFlow's.
+            ModelError: the function returned another type, or a cost depends on none of its variables.
+            TypeError: an optimizer is not a TensorFlow optimizer.
         """
         function = self._begin(cost_function)
         first: list[Objective] = []
@@ -116,7 +120,7 @@ class Builder(abc.ABC):
     def call_for_each_tower(
         self, function: TowerFunc | Callable[..., Any], take_inputs: TakeInputs = tuple
     ) -> list[Any]:
-        """Calls a tower function for each tower, in it, and returns what it returned.
+        """Calls a tower function for each tower, within the tower, and returns the results.
 
         Args:
             function: adds one replica.
@@ -131,14 +135,14 @@ class Builder(abc.ABC):
         return outputs
 
     def hooks(self) -> list[tf.train.SessionRunHook]:
-        """Returns the hooks that the session must run with, once the graph is built."""
+        """Returns the hooks that the session needs, after the graph is built."""
         return []
 
     def callbacks(self) -> list[Callback]:
-        """Returns the callbacks that a trainer must run with besides its own, once the graph is built."""
+        """Returns the additional callbacks that a trainer must run, after the graph is built."""
         return []
 
-    # ---- what kinds of builders differ in
+    # ---- hooks of subclasses
 
     _own_variables = False
 
@@ -148,17 +152,17 @@ class Builder(abc.ABC):
 
     @abc.abstractmethod
     def _combine(self, gradients: Sequence[Pairs]) -> Sequence[Pairs]:
-        """Brings the gradients of one objective together.
+        """Combines the gradients of one objective.
 
         Args:
-            gradients: those of each tower.
+            gradients: the gradients of each tower.
 
         Returns:
             Gradients and variables of each update: a single one, or one per tower.
         """
 
     def _making_variables(self, index: int) -> AbstractContextManager[Any]:
-        """Surrounds the building of a tower."""
+        """Returns a context for building a tower."""
         return contextlib.nullcontext()
 
     def _optimizers(self, first: list[tf.train.Optimizer]) -> list[list[tf.train.Optimizer]]:
@@ -166,27 +170,27 @@ class Builder(abc.ABC):
         return [first] * self._count
 
     def _differentiating(self, index: int) -> AbstractContextManager[Any]:
-        """Surrounds the making of a tower's gradients."""
+        """Returns a context for making a tower's gradients."""
         return self._place(index)
 
     def _scale(self, pairs: Pairs) -> Pairs:
-        """Returns the gradients that a tower hands on."""
+        """Returns the scaled gradients of a tower."""
         return pairs
 
     def _updating(self, index: int) -> AbstractContextManager[Any]:
-        """Surrounds the making of one of the updates that `_combine` has returned gradients for."""
+        """Returns a context for making an update from gradients that `_combine` has returned."""
         return contextlib.nullcontext()
 
     def _gate(self, pairs: Pairs, after: Sequence[tf.Operation]) -> Pairs:
-        """Holds gradients back until all are computed, and these ops are done."""
+        """Holds gradients back until all are computed, and the given ops have run."""
         return gate_gradients(pairs, after)
 
     def _name_update(self, index: int, name: str) -> str:
-        """Returns the name of one of the updates that make up the op of this name."""
+        """Returns the name of one of the updates that form the op of the given name."""
         return name
 
     def _join_updates(self, updates: Sequence[tf.Operation], name: str) -> tf.Operation:
-        """Makes one op of the updates of an objective."""
+        """Combines the updates of an objective into one op."""
         return updates[0] if len(updates) == 1 else tf.group(*updates, name=name)
 
     # ---- towers
@@ -203,8 +207,8 @@ class Builder(abc.ABC):
         index = len(self.towers)
         context = self._context(index)
         with self._place(index):
-            # One take after the other, so that each run gives each tower the same datapoints. What is staged
-            # was taken before the run, and cannot wait for what the run does.
+            # The inputs are taken in sequence, so that each run gives each tower the same datapoints. Staged
+            # inputs were taken before the run, and cannot wait for ops of the run.
             with tf.control_dependencies([] if any(map(_is_staged, self._inputs)) else self._inputs):
                 self._inputs = list(take_inputs())
             with self._making_variables(index):
@@ -230,10 +234,11 @@ class Builder(abc.ABC):
         )
 
     def _has_sum(self) -> bool:
-        """Returns whether layers are given a sum: where there is more than one tower, and all are known."""
+        """Returns whether layers get a sum function: with several towers, if their number is known."""
         if getattr(self._exchange, "sum", None) is not None:
             return True
-        # An exchange with a sum of None is that of one process; of one without, nobody here knows.
+        # An exchange with a sum of None has one process; without the attribute, the number of processes is
+        # unknown.
         return self._count > 1 and (self._exchange is None or hasattr(self._exchange, "sum"))
 
     # ---- gradients and updates
@@ -287,10 +292,10 @@ def check_same_variables(towers: Sequence[Sequence[str]]) -> None:
     """Checks that all towers train the same variables, in the same order.
 
     Args:
-        towers: for each tower, the names of its variables, without any prefix of the tower's own.
+        towers: for each tower, the names of its variables, without the tower's own prefix.
 
     Raises:
-        TowerRuleError: they do not; the message names variables and tower.
+        TowerRuleError: the variables differ; the message names them and the tower.
     """
     first = list(towers[0])
     for index, names in enumerate(towers):
@@ -314,7 +319,7 @@ def _warn_of_untrained(objectives: Sequence[Objective], tower: Tower) -> None:
     trained = {id(variable) for objective in objectives for variable in choose_variables(objective, tower)}
     left = [variable.op.name for variable in tower.trainable_variables if id(variable) not in trained]
     if left:
-        _log.warning("No objective has these variables: %s. They are not trained.", ", ".join(left))
+        _log.warning("These variables belong to no objective and are not trained: %s.", ", ".join(left))
 
 
 def _is_staged(tensor: tf.Tensor) -> bool:

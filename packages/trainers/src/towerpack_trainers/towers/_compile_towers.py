@@ -1,4 +1,4 @@
-"""Compiling a tower by XLA."""
+"""Compiles towers with XLA."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ __all__ = ["compile_training_towers", "leave_fusion_to_xla"]
 
 
 def compile_training_towers(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Makes a tower function whose training towers, gradients included, are compiled by XLA.
+    """Makes a tower function with training towers, gradients included, that XLA compiles.
 
-    The ops are marked, and TensorFlow compiles what XLA can, each device's part on its own, when a step first
-    runs (and again for each new shape of the input). All else stays where it is: names, collections,
-    summaries, statistics, ops that XLA does not know. Evaluation towers are not compiled.
+    The ops are marked; TensorFlow compiles the supported ones, separately for each device, when a step first
+    runs (and again for each new shape of the input). Names, collections, summaries, statistics and ops that
+    XLA does not support are unchanged. Evaluation towers are not compiled.
 
-    Variables begin with the same values as without XLA. Random numbers drawn in the tower, such as dropout
-    masks, are others, though still the same in each run with the same seed.
+    Initial values of variables are the same as without XLA. Random numbers drawn in the tower, such as
+    dropout masks, differ from those without XLA, but are the same in each run with the same seed.
 
     Args:
         function: a tower function, such as `ModelDesc.build_graph`.
@@ -32,7 +32,7 @@ def compile_training_towers(function: Callable[..., Any]) -> Callable[..., Any]:
         ConfigError: this TensorFlow was built without XLA.
     """
     if not tf.test.is_built_with_xla():
-        raise ConfigError("xla=True: this TensorFlow was built without XLA. Leave xla= out.")
+        raise ConfigError("xla=True: this TensorFlow was built without XLA. Remove xla=True.")
 
     @functools.wraps(function)
     def build(*inputs: tf.Tensor) -> Any:
@@ -46,16 +46,16 @@ def compile_training_towers(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _create_uncompiled(next_creator: Callable[..., tf.Variable], **arguments: Any) -> tf.Variable:
-    """Makes a variable whose initializer is not compiled: it runs once, and XLA draws other numbers."""
+    """Makes a variable without compiling its initializer: it runs once, and XLA would draw other numbers."""
     with tf.xla.experimental.jit_scope(compile_ops=False):
         return next_creator(**arguments)
 
 
 def leave_fusion_to_xla(config: tf.ConfigProto) -> None:
-    """Keeps TensorFlow from fusing ops itself, in sessions that are to run compiled towers.
+    """Keeps TensorFlow from fusing ops itself, in sessions that run compiled towers.
 
-    The ops that its remapper makes of several, such as a product with its bias, lose the mark by which they
-    would be compiled. Trainers whose `TrainConfig` has `xla=True` and no `session_config` call this.
+    The ops that its remapper fuses, such as a product with its bias, lose the mark for compilation.
+    Trainers with `TrainConfig(xla=True)` and without `session_config` call this.
 
     Args:
         config: the session's options, which are changed.

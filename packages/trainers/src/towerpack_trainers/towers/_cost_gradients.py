@@ -1,4 +1,4 @@
-"""Gradients of a cost by variables, held back until the variables may change."""
+"""Gradients of a cost with respect to variables, held back until the variables may change."""
 
 from __future__ import annotations
 
@@ -33,18 +33,19 @@ def compute_gradients(
     Args:
         tower: a training tower.
         cost: a scalar of that tower.
-        variables: what to differentiate by.
+        variables: the variables to differentiate with respect to.
         optimizer: computes the gradients.
-        label: what messages call the cost.
+        label: the name of the cost in messages.
 
     Returns:
-        Pairs of gradient and variable. Variables the cost does not depend on are left out, with a warning.
-        The gradients must go through `gate_gradients`, or an exchange that does the same, before updates.
+        Pairs of gradient and variable. Variables that the cost does not depend on are dropped, with a
+        warning. Before updates, the gradients must pass `gate_gradients`, or an exchange with the same
+        effect.
 
     Raises:
         ModelError: the cost depends on none of the variables.
     """
-    # By default TensorFlow lets no gradient go on before all those of the op above are there.
+    # By default, TensorFlow blocks every gradient until all those of the op above are available.
     gating = tf.train.Optimizer.GATE_NONE
     with tower.graph.as_default(), tf.name_scope(f"{tower.context.name}/" if tower.context.name else None):
         pairs = optimizer.compute_gradients(cost, list(variables), gate_gradients=gating)
@@ -60,12 +61,12 @@ def compute_gradients(
 def gate_gradients(pairs: Pairs, after: Sequence[tf.Operation] = ()) -> list[tuple[Any, tf.Variable]]:
     """Holds gradients back until all of them are computed.
 
-    No variable may change while a gradient still reads it. With this between gradients and updates, gradients
-    are computed in whatever order finds a core free, which is faster than TensorFlow's own gating.
+    No variable may change while a gradient still reads it. With this gate between gradients and updates,
+    gradients are computed in any order, as cores become free, which is faster than TensorFlow's own gating.
 
     Args:
         pairs: gradients and variables.
-        after: ops that the updates must wait for as well.
+        after: further ops that the updates must wait for.
 
     Returns:
         The same pairs, gated.
@@ -75,18 +76,18 @@ def gate_gradients(pairs: Pairs, after: Sequence[tf.Operation] = ()) -> list[tup
 
 
 def reads_of_others(pairs: Pairs, others: Sequence[Pairs]) -> list[tf.Operation]:
-    """Finds the ops that read variables for gradients of other costs, and not for these gradients.
+    """Finds the ops that read variables for gradients of other costs, but not for these gradients.
 
-    What TensorFlow has read of a resource variable does not change when the variable is updated afterwards.
-    So if an update waits for these ops, the other gradients are those of the values before the update; where
-    the other gradients are not to be computed, next to nothing is done in vain.
+    A value that TensorFlow has read from a resource variable does not change when the variable is updated
+    later. So if an update waits for these ops, the other gradients use the values from before the update; if
+    the other gradients are not needed, almost no work is wasted.
 
     Args:
         pairs: gradients, and the variables that they are about to update.
         others: the gradients of the other costs.
 
     Raises:
-        ModelError: a variable is a reference variable, of which a read value may change.
+        ModelError: a variable is a reference variable, so a value read from it may change.
     """
     if not others:
         return []
@@ -99,16 +100,16 @@ def check_cost(cost: Any, owner: str = "build_graph must return") -> tf.Tensor:
     """Returns `cost` if it is a scalar float tensor.
 
     Args:
-        cost: anything.
-        owner: how messages begin.
+        cost: any object.
+        owner: the beginning of messages.
 
     Raises:
-        ModelError: it is not.
+        ModelError: `cost` has another type, shape or dtype.
     """
     if not tf.is_tensor(cost):
         raise ModelError(
-            f"{owner} the cost, a scalar tensor; received {cost!r} of type {type(cost).__name__}. Other "
-            "tensors are found by their names: tf.identity(logits, name=...)."
+            f"{owner} the cost, a scalar tensor; received {cost!r} of type {type(cost).__name__}. Make other "
+            "tensors available by name: tf.identity(logits, name=...)."
         )
     if cost.shape.rank != 0:
         raise ModelError(

@@ -1,13 +1,13 @@
 """The sum of a tensor over all towers, for layers that need it while the towers are still being built.
 
-The first tower takes the sum before the others exist. So a tower gets a deferred op, which for now returns
-the tower's own tensor; when the last tower has taken the sum as well, all are connected to it. The same
-happens in backpropagation: the gradient of all costs together by one tower's tensor is the sum of the
-gradients that the towers have computed, each of its own cost, and these come one tower after another, too.
+The first tower takes the sum before the others exist. So a tower gets a deferred op, which at first returns
+the tower's own tensor; after the last tower has taken the sum as well, all of them are connected to it. The
+same happens in backpropagation: the gradient of the total cost with respect to one tower's tensor is the sum
+of the gradients of all towers, each of its own cost, and these are built one tower after another, too.
 
-Within a session's run the towers then wait for one another just as data flow, and no more: running one of
-them runs what it needs of the others. Where there are more processes, the sum over the towers of this one is
-then summed over all.
+Within a session call, towers wait for each other only for these data: running one of them also runs the
+needed parts of the others. With several processes, the sum over the towers of this process is then summed
+over all processes.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from .._errors import TowerRuleError
 
 __all__ = ["UNSYNCHRONIZED", "CrossTowerSum", "OverProcesses"]
 
-# A convention with layers and exchanges: the labels of those whose sums are not over all processes.
+# A convention with layers and exchanges: the labels of layers with sums that do not include all processes.
 UNSYNCHRONIZED = "UNSYNCHRONIZED_STATISTICS"
 
-# From the sum over this process's towers to that over all, and the number of the objective in whose gradients
-# the sum is taken; None: in the model.
+# Maps the sum over this process's towers, and the number of the objective of the current gradients (None: the
+# model), to the sum over all processes.
 OverProcesses = Callable[[tf.Tensor, int | None], tf.Tensor]
 
 
 @final
 @attrs.define
 class _Meeting:
-    """One place in the model where the towers meet, for one direction."""
+    """One place in the model where the towers are summed, for one direction."""
 
     place: str
     waiting: list[tf.Operation] = attrs.field(factory=list)
@@ -50,28 +50,28 @@ class _Meeting:
         """Connects the deferred ops to the sum, if the last tower has joined.
 
         Args:
-            towers: how many there are.
-            go_on: from the sum over them to what each of them gets.
+            towers: the number of towers.
+            go_on: maps the sum over the towers to the result for each of them.
         """
         if len(self.tensors) == towers:
             with tf.name_scope(None), tf.control_dependencies(None):
                 total = go_on(tf.add_n(self.tensors))
             for op in self.waiting:
-                # There is no public way to give an op another input, as loops do that are built before
-                # their ends; every version of TensorFlow has this one.
+                # There is no public way to change an op's input, as is needed for loops that are built
+                # before their ends; every version of TensorFlow has this one.
                 op._update_input(0, total)
 
 
 @final
 class CrossTowerSum:
-    """Makes the function that a tower's `TowerContext` hands to its layers.
+    """Makes the sum function that a tower's `TowerContext` passes to its layers.
 
     Args:
-        towers: how many there are.
-        over_processes: sums over all processes; None: there are no others.
+        towers: the number of towers.
+        over_processes: sums over all processes; None for a single process.
 
     Attributes:
-        objective: the number of the objective whose gradients are being made; None: it is the model.
+        objective: the number of the objective of the current gradients; None: the model.
     """
 
     def __init__(self, towers: int, over_processes: OverProcesses | None = None) -> None:
@@ -83,10 +83,10 @@ class CrossTowerSum:
         self._taken = [0] * towers
 
     def of(self, tower: int, name: str) -> Callable[[tf.Tensor], tf.Tensor]:
-        """Returns the function for one tower: from its tensor to the sum over all.
+        """Returns the function of one tower that maps its tensor to the sum over all.
 
         Args:
-            tower: index of the tower.
+            tower: the index of the tower.
             name: its name scope.
         """
 
@@ -100,10 +100,10 @@ class CrossTowerSum:
         return total
 
     def check_complete(self) -> None:
-        """Checks, when all towers are built, that each has taken every sum.
+        """Checks, after all towers are built, that each has taken every sum.
 
         Raises:
-            TowerRuleError: one has not; the message says which, and where.
+            TowerRuleError: a tower lacks a sum; the message names the tower and the place.
         """
         for tower, taken in enumerate(self._taken):
             if taken < len(self._forward):
@@ -149,7 +149,7 @@ class CrossTowerSum:
             return forward.join(mine), backward
 
         result = tf.custom_gradient(exchange)(tensor)
-        # Not before: custom_gradient looks for variables in what the result depends on.
+        # Not earlier: custom_gradient searches the dependencies of the result for variables.
         forward.connect_if_complete(self._towers, self._sum_over_processes)
         return result
 

@@ -22,27 +22,27 @@ __all__ = [
 
 _log = logging.getLogger("towerpack_trainers")
 
-# The graph collection with the devices of towers that are built, whoever has built them.
+# The graph collection with the devices of built towers, regardless of their builder.
 _DEVICES = "towerpack_trainers/devices_of_towers"
 
 
 def choose_devices(devices: int | Sequence[str] | None, gpus: int | Sequence[int] | None) -> list[str]:
-    """Returns the devices of the towers, one each, as a user of a trainer names them.
+    """Returns the devices of the towers, one each, for the arguments of a trainer.
 
     Args:
-        devices: names such as "/gpu:0"; "/cpu:1" and so on are virtual CPU devices. Or how many devices: GPUs
-            where this host has any, else virtual CPU devices, and a warning is logged.
-        gpus: numbers of GPUs, or how many of them to use; instead of `devices`.
+        devices: names such as "/gpu:0"; "/cpu:1" and so on are virtual CPU devices. Or the number of devices:
+            GPUs if this host has any, else virtual CPU devices, and a warning is logged.
+        gpus: the indices of GPUs, or their number; instead of `devices`.
 
     Returns:
-        Names of devices. With neither given, all GPUs of this host; where there is none, the CPU, and a
+        Names of devices. Without both arguments, all GPUs of this host; without a GPU, the CPU, and a
         warning is logged.
 
     Raises:
-        ConfigError: both were given, or a device is no device, is not there, or is named twice.
+        ConfigError: both were given, or a device is invalid, does not exist, or is named twice.
     """
     if devices is not None and gpus is not None:
-        raise ConfigError(f"Received both devices={devices!r} and gpus={gpus!r}; give one of them.")
+        raise ConfigError(f"Received both devices={devices!r} and gpus={gpus!r}; give only one of them.")
     if devices is not None:
         return check_devices(_first_devices(devices) if isinstance(devices, int) else devices)
     if gpus is not None:
@@ -50,29 +50,29 @@ def choose_devices(devices: int | Sequence[str] | None, gpus: int | Sequence[int
     present = get_num_gpu()
     if not present:
         _log.warning(
-            "There is no GPU on this host, so one tower trains on the CPU. Name devices, such as "
-            'devices=["/cpu:0", "/cpu:1"], to try several towers on virtual CPU devices.'
+            "There is no GPU on this host, so one tower trains on the CPU. To try several towers on virtual "
+            'CPU devices, name them: devices=["/cpu:0", "/cpu:1"].'
         )
         return ["/cpu:0"]
     return [f"/gpu:{index}" for index in range(present)]
 
 
 def check_devices(devices: Sequence[str]) -> list[str]:
-    """Checks that devices are there and named once.
+    """Checks that devices exist and are named once.
 
     Raises:
-        ConfigError: they are not.
+        ConfigError: a device does not exist or is named twice.
     """
     if not isinstance(devices, (list, tuple)) or not devices:
         raise ConfigError(
-            f'devices={devices!r}: expected a list such as ["/gpu:0", "/gpu:1"]; trainers also take how many.'
+            f'devices={devices!r}: expected a list such as ["/gpu:0", "/gpu:1"]; trainers also take a number.'
         )
     parsed = [_parse(device) for device in devices]
     if len(set(parsed)) != len(parsed):
         raise ConfigError(f"devices={list(devices)!r} names a device twice; one tower per device.")
     present = get_num_gpu()
     for kind, index in parsed:
-        # Soft placement would train on the CPU instead, and say nothing.
+        # Soft placement would silently train on the CPU instead.
         if kind == "GPU" and index >= present:
             raise ConfigError(
                 f"devices={list(devices)!r} names GPU {index}, but this host has {present} GPUs."
@@ -81,28 +81,28 @@ def check_devices(devices: Sequence[str]) -> list[str]:
 
 
 def note_devices(devices: Sequence[str]) -> None:
-    """Notes in the current graph that there are towers on these devices."""
+    """Records in the current graph that there are towers on these devices."""
     tf.get_default_graph().get_collection_ref(_DEVICES).extend(devices)
 
 
 def devices_of_towers(graph: tf.Graph) -> list[str]:
-    """Returns the devices that towers of a graph are on, as far as a builder has placed them."""
+    """Returns the devices of a graph's towers, if builders have placed them."""
     return list(graph.get_collection(_DEVICES))
 
 
 def check_session_has_towers(sess: tf.Session) -> None:
-    """Checks that a session has the devices of all towers: soft placement would put them elsewhere, silently.
+    """Checks that a session has the devices of all towers: soft placement would silently use other ones.
 
     Raises:
-        ConfigError: it lacks one.
+        ConfigError: a device is missing.
     """
     wanted = devices_of_towers(sess.graph)
     present = {_parse(device.name) for device in sess.list_devices()} if wanted else set()
     missing = [device for device in wanted if _parse(device) not in present]
     if missing:
         raise ConfigError(
-            f"The session lacks {', '.join(missing)}, where there are towers; they would run on others. "
-            f"Give TrainConfig(session_config=default_session_config({wanted!r})), changed as you need."
+            f"The session lacks {', '.join(missing)}, the devices of towers; they would run elsewhere. "
+            f"Use TrainConfig(session_config=default_session_config({wanted!r})), changed as needed."
         )
 
 
@@ -112,13 +112,13 @@ def are_gpus(devices: Sequence[str]) -> bool:
 
 
 def get_num_gpu() -> int:
-    """Returns how many GPUs TensorFlow finds on this host."""
+    """Returns the number of GPUs that TensorFlow finds on this host."""
     return len(tf.config.list_physical_devices("GPU"))
 
 
 def _first_devices(count: int) -> list[str]:
     if not _is_count(count) or count == 0:
-        raise ConfigError(f"devices={count!r}: expected a list of devices, or how many, at least 1.")
+        raise ConfigError(f"devices={count!r}: expected a list of devices, or their number, at least 1.")
     kind = "gpu" if get_num_gpu() else "cpu"
     if kind == "cpu" and count > 1:
         _log.warning(
@@ -136,9 +136,7 @@ def _gpu_names(gpus: int | Sequence[int]) -> list[str]:
         or not numbers
         or not all(_is_count(number) for number in numbers)
     ):
-        raise ConfigError(
-            f"gpus={gpus!r}: expected numbers of GPUs, such as [0, 1], or how many of them to use."
-        )
+        raise ConfigError(f"gpus={gpus!r}: expected the indices of GPUs, such as [0, 1], or their number.")
     return [f"/gpu:{number}" for number in numbers]
 
 

@@ -1,4 +1,4 @@
-"""Finds whose data has ended, where a session call fails with `OutOfRangeError`."""
+"""Finds the exhausted data of a session call that failed with `OutOfRangeError`."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _NODE = re.compile(r"\{\{node ([^}]+)\}\}")
 
 
 def ended_op(error: tf.errors.OpError, graph: tf.Graph) -> tf.Operation | None:
-    """Returns the op that a session call failed in; None if the error does not tell.
+    """Returns the op in which a session call failed; None if the error does not name it.
 
     Args:
         error: the error.
-        graph: what was run. For a copy of an op, the original is returned.
+        graph: the graph of the call. For a copy of an op, the original is returned.
     """
     if error.op is not None:
         return _original(error.op.name, graph)
@@ -33,24 +33,24 @@ def ended_op(error: tf.errors.OpError, graph: tf.Graph) -> tf.Operation | None:
 def ended_apart_from(
     targets: Iterable[tf.Tensor | tf.Operation], error: tf.errors.OpError, graph: tf.Graph
 ) -> tf.Operation | None:
-    """Returns the op that a session call failed in, if no target depends on it, or None.
+    """Returns the op in which a session call failed, if no target depends on it, or None.
 
     Args:
         targets: tensors and ops.
         error: the error.
-        graph: what was run.
+        graph: the graph of the call.
 
     Returns:
-        The op; also None if the error does not tell.
+        The op; also None if the error does not name it.
     """
     op = ended_op(error, graph)
     return None if op is None or op in find_ancestors(targets) else op
 
 
 def _original(name: str, graph: tf.Graph) -> tf.Operation | None:
-    """Returns the op of that name; for a copy in a scope of its own, such as "step/", the one it copies."""
+    """Returns the op of the given name; for a copy in a separate scope, such as "step/", the original op."""
     scope, _, inside = name.partition("/")
-    if re.fullmatch(rf"{LAST_STEP}(_\d+)?", scope):  # this copy is in the graph, too
+    if re.fullmatch(rf"{LAST_STEP}(_\d+)?", scope):  # this copy is in the same graph
         name = inside
     while name:
         try:

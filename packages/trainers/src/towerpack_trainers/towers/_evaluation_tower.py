@@ -1,4 +1,4 @@
-"""A replica for evaluation, with an input of its own."""
+"""A replica for evaluation, with a separate input."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ __all__ = ["EvaluationProgress", "EvaluationTower", "ParallelEvaluation", "round
 
 @final
 class EvaluationProgress:
-    """What a round of an evaluation has done so far.
+    """The progress of the current evaluation.
 
     Args:
-        name: of the tower.
+        name: the name of the tower.
         source: its input.
 
     Attributes:
-        name: as given.
-        source: as given.
-        began: when the round did, by `time.monotonic()`.
-        batches: how many it has evaluated.
-        newest: when the newest batch was evaluated, or else the round began.
+        name: the given name.
+        source: the given input.
+        began: the start of the evaluation, by `time.monotonic()`.
+        batches: the number of evaluated batches.
+        newest: the time of the latest batch, or the start of the evaluation.
     """
 
     def __init__(self, name: str, source: InputSource) -> None:
@@ -47,15 +47,15 @@ class EvaluationProgress:
 class EvaluationTower:
     """Runs a tower over one pass of its input; a `towerpack_callbacks.InferenceTower`.
 
-    Its input's hooks run in these passes alone, never with a training step.
+    The hooks of its input run only in these passes, never with a training step.
 
     Args:
         tower: the replica.
         source: its input; it ends after each pass.
-        fed_at: the tower's input by the reference of each tensor that the source gives.
+        fed_at: the tower's inputs, keyed by the references of the source's tensors.
 
     Attributes:
-        progress: what the round under way has done; None between rounds.
+        progress: the progress of the current evaluation; None between evaluations.
     """
 
     progress: EvaluationProgress | None = None
@@ -73,7 +73,7 @@ class EvaluationTower:
             hook.begin()
 
     def get_tensors(self, names: Sequence[str]) -> list[tf.Tensor]:
-        """Returns tensors of this replica by the names the model gave them."""
+        """Returns tensors of this replica by their names in the model."""
         return self._tower.get_tensors(names)
 
     def start(self, sess: tf.Session, coord: tf.train.Coordinator) -> None:
@@ -102,16 +102,16 @@ class EvaluationTower:
             try:
                 values, batch_size = self._run(wanted, call)
             except tf.errors.OutOfRangeError as error:
-                # A failure in the input's thread ends the input, too.
+                # A failure in the input's thread also ends the input.
                 self._coord.raise_requested_exception()
                 if ended_apart_from(self._tower.inputs.values(), error, self._tower.graph) is not None:
-                    raise  # not the input, but data that the model has of its own
+                    raise  # not the input, but the model's own data
                 return
             progress.count()
             yield values, int(batch_size)
 
     def new_progress(self) -> EvaluationProgress:
-        """Returns the progress of a round that begins now."""
+        """Returns the progress of an evaluation that begins now."""
         return EvaluationProgress(self._tower.context.name, self._source)
 
     def restart(self) -> None:
@@ -124,7 +124,7 @@ class EvaluationTower:
 
     @property
     def sess(self) -> tf.Session:
-        """The session, once it is there."""
+        """The session, after `start`."""
         return self._sess
 
     def next_feeds(self) -> dict[Any, Any] | None:
@@ -148,18 +148,19 @@ class EvaluationTower:
 
 @final
 class ParallelEvaluation:
-    """Several towers that evaluate one flow as one; a `towerpack_callbacks.InferenceTower`.
+    """Several towers that evaluate one flow together; a `towerpack_callbacks.InferenceTower`.
 
-    Each round, every tower gets the next datapoint, and one session call runs them all; in the last round,
-    those that got one. So each datapoint is seen once, and results come in the order of the flow.
+    In each round, every tower gets the next datapoint, and one session call runs all towers; in the last
+    round, only those with a datapoint. So each datapoint is seen once, and results are in the order of the
+    flow.
 
     Args:
-        towers: the towers, over the flows of `round_robin` in their order.
+        towers: the towers, over the flows of `round_robin`, in order.
     """
 
     def __init__(self, towers: Sequence[EvaluationTower]) -> None:
         self._towers = towers
-        # The tensors of all towers, by that of the first.
+        # The tensors of all towers, keyed by that of the first.
         self._alike: dict[Any, list[tf.Tensor]] = {}
 
     def get_tensors(self, names: Sequence[str]) -> list[tf.Tensor]:
@@ -200,9 +201,9 @@ class ParallelEvaluation:
 
 
 def round_robin(flow: Iterable[Any], count: int) -> list[Iterable[Any]]:
-    """Makes flows whose iterators share one pass of `flow`: each takes the datapoint that comes next.
+    """Makes flows with iterators that share one pass of `flow`: each takes the next datapoint.
 
-    A new pass begins when the first of them is iterated anew.
+    A new pass begins when the first of them is iterated again.
     """
     shared = _SharedPass(flow)
     return [_Turn(shared, first=not index) for index in range(count)]
@@ -222,7 +223,8 @@ class _Turn:
     """One of several readers of a shared pass.
 
     Attributes:
-        reads: the flow, of the first of them, whose source then holds it for all: a flow has one reader.
+        reads: the flow, only for the first reader; its source then holds the flow for all: a flow has one
+            reader.
     """
 
     def __init__(self, shared: _SharedPass, first: bool) -> None:
@@ -243,7 +245,7 @@ class _Turn:
     def _read(self) -> Iterator[Any]:
         while True:
             try:
-                # Looked up each time: the first reader may have begun a new pass after this one was made.
+                # Looked up each time: the first reader may have begun a new pass since this one was made.
                 yield next(self._shared.datapoints)
             except StopIteration:
                 return

@@ -1,4 +1,4 @@
-"""A model that is described by functions instead of a class."""
+"""A model described by functions instead of a class."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ __all__ = ["FunctionModel"]
 
 @final
 class FunctionModel(ModelDesc):
-    """Describes a model by its inputs, a function that makes its cost, and one that makes its optimizer.
+    """Describes a model by its inputs, a cost function, and an optimizer function.
 
     Args:
         signature: see `ModelDesc.inputs`.
-        cost_fn: see `ModelDesc.build_graph`; it is called for replicas that evaluate, too.
+        cost_fn: see `ModelDesc.build_graph`; it is also called for evaluation replicas.
         optimizer_fn: see `ModelDesc.optimizer`.
-        owner: who takes these arguments, for messages.
+        owner: the function with these arguments, for messages.
 
     Raises:
-        ModelError: the specs are not distinct, well-named `tf.TensorSpec`s; or (when a training tower is
+        ModelError: a spec is not a `tf.TensorSpec` with a valid and unique name; or (when a training tower is
             built) `cost_fn` does not return a scalar cost.
-        TypeError: one of the functions cannot be called.
+        TypeError: a function is not callable.
     """
 
     def __init__(

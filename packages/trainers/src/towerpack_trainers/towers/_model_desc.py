@@ -18,8 +18,8 @@ class ModelDesc(abc.ABC):
     """Describes a model. Subclass it, and override all three methods.
 
     `build_graph` is a *tower function*: it is called once per training device and once per inference tower,
-    and adds one replica to the graph each time. So make variables by `tf.get_variable` (layers do), under
-    names that depend on nothing but the model, and open no scope whose name begins with "tower".
+    and adds one replica to the graph each time. So make variables with `tf.get_variable` (layers do), under
+    names that depend only on the model, and do not open a scope with a name that begins with "tower".
 
     Example:
         ```python
@@ -37,7 +37,7 @@ class ModelDesc(abc.ABC):
 
     Attributes:
         data_from_trainer: whether a trainer of such models makes their data itself, so that the configuration
-            has none. Agents that learn by acting set it.
+            has none. Set it for agents that learn by acting.
     """
 
     data_from_trainer: bool = False
@@ -54,19 +54,19 @@ class ModelDesc(abc.ABC):
             inputs: one tensor per element of `inputs()`.
 
         Returns:
-            When training (see `training`), the cost, a scalar; for trainers whose builder takes them, an
-            `Objective` or a list of them, and then `optimizer` is not needed. Otherwise it is not used.
+            During training (see `training`), the cost, a scalar; for trainers that support it, an
+            `Objective` or a list of them, and then `optimizer` is not needed. Otherwise the value is ignored.
         """
 
     def optimizer(self) -> tf.train.Optimizer:
-        """Makes an optimizer of `tf.train`. May be left out if `TrainConfig(optimizer=…)` gives one."""
+        """Makes an optimizer of `tf.train`. Not required with `TrainConfig(optimizer=…)`."""
         raise NotImplementedError(
-            f"{type(self).__name__} has no optimizer. Define optimizer(self), or give "
+            f"{type(self).__name__} has no optimizer. Define optimizer(self), or use "
             "TrainConfig(optimizer=...)."
         )
 
     @property
     def training(self) -> bool:
-        """Whether the replica being built is for training; to be read inside `build_graph`."""
+        """Whether the current replica is for training; read it inside `build_graph`."""
         context = get_current_tower_context()
         return context is not None and context.is_training

@@ -36,8 +36,8 @@ def _check_variables(objective: Objective, attribute: attrs.Attribute[Any], valu
         )
     if not value:
         raise ModelError(
-            "Objective(variables=...) received no variable, so there is nothing to train. Does the scope by "
-            "which they were looked up match their names? None means all trainable variables of the tower."
+            "Objective(variables=...) received no variable, so there is nothing to train. Does the scope in "
+            "the look-up match their names? None selects all trainable variables of the tower."
         )
 
 
@@ -51,19 +51,19 @@ def _check_optimizer(objective: Objective, attribute: attrs.Attribute[Any], valu
 class Objective:
     """A cost, the variables that it trains, and the optimizer that trains them.
 
-    A tower function returns one, or a list of them, for each tower; see `Builder.build`. Those of the first
-    tower choose the variables, which are found by name in the others, and the optimizers, which serve all
-    towers. An optimizer that is made for each tower is therefore made in vain for all but the first: give the
-    function that makes it.
+    A tower function returns one, or a list of them, for each tower; see `Builder.build`. The objectives of
+    the first tower determine the variables, which are found by name in the others, and the optimizers, which
+    serve all towers. An optimizer made in the tower function would be used only for the first tower: pass a
+    function that makes it instead.
 
     Args:
         cost: a scalar float tensor of the tower.
-        variables: the trainable variables that it trains; None for all those of the tower.
+        variables: the trainable variables of the objective; None for all those of the tower.
         optimizer: a `tf.train.Optimizer`; or a function that makes it, called once.
 
     Raises:
-        ModelError: the cost is no scalar float tensor, or there is no variable.
-        TypeError: the optimizer is none of TensorFlow's.
+        ModelError: the cost is not a scalar float tensor, or there is no variable.
+        TypeError: the optimizer is not a TensorFlow optimizer.
 
     Example:
         ```python
@@ -85,14 +85,14 @@ class Objective:
 def read_objectives(
     output: Any, optimizer: tf.train.Optimizer | MakeOptimizer | None = None
 ) -> list[Objective]:
-    """Returns what a tower function returned as a list of objectives.
+    """Converts the return value of a tower function to a list of objectives.
 
     Args:
         output: an objective or a list of them; with an optimizer, the cost.
-        optimizer: trains all variables of the tower by the cost.
+        optimizer: trains all variables of the tower with the cost.
 
     Raises:
-        ModelError: it is something else.
+        ModelError: `output` has another type.
     """
     objectives = [output] if isinstance(output, Objective) else output
     given = (
@@ -109,8 +109,8 @@ def read_objectives(
         return list(objectives)
     if given:
         raise ModelError(
-            "The tower function returned objectives, which have optimizers of their own, where one cost was "
-            "expected. Leave optimizer= out of build(); trainers of one cost, such as SimpleTrainer, cannot "
+            "The tower function returned objectives, which have their own optimizers, but one cost was "
+            "expected. Remove optimizer= from build(); trainers of one cost, such as SimpleTrainer, cannot "
             "train objectives."
         )
     if output is None:

@@ -1,4 +1,4 @@
-"""Prediction by one session call, at as little cost as TensorFlow allows."""
+"""Prediction in one session call, as cheap as TensorFlow allows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .._errors import PredictorInputError
 
 __all__ = ["Predictor", "make_predictor"]
 
-# TensorFlow runs a call's ops in the thread that makes the call.
+# TensorFlow runs the ops of a call in the calling thread.
 _IN_CALLING_THREAD = -1
 
 
@@ -29,7 +29,7 @@ def make_predictor(
     output_names: Sequence[str],
     return_input: bool = False,
 ) -> Predictor:
-    """Makes a predictor from names; all predictors are made here, or of what is made here.
+    """Makes a predictor from names; all predictors are made here, or from the results.
 
     Args:
         get_session: called at each prediction.
@@ -39,7 +39,7 @@ def make_predictor(
         return_input: see `Predictor`.
 
     Raises:
-        TensorNotFoundError: there is no tensor of a wanted name.
+        TensorNotFoundError: there is no tensor of a requested name.
         TypeError: one string is given instead of names.
     """
     feeds, fetches = tower.get_tensors(input_names), tower.get_tensors(output_names)
@@ -48,23 +48,23 @@ def make_predictor(
 
 @final
 class Predictor:
-    """A function from arrays to arrays, in the session of the time when it is called; threads may share it.
+    """A function from arrays to arrays, in the session current at each call; threads may share it.
 
     Args:
         get_session: called at each prediction, so that the session may be made later.
         inputs: tensors to feed.
         outputs: tensors to fetch.
-        return_input: whether a call returns a pair: the list of the arrays that were fed, and the outputs.
-        in_calling_thread: whether TensorFlow runs the ops one after the other in the thread of the call. That
-            saves small models half of a call; branches of large ones are not computed side by side.
+        return_input: whether a call returns a pair: the arrays fed, and the outputs.
+        in_calling_thread: whether TensorFlow runs the ops one after the other in the calling thread. That
+            halves the time of a call for small models; parallel branches of large models run sequentially.
 
     Attributes:
-        inputs: as given.
-        outputs: as given.
-        return_input: as given.
+        inputs: the given tensors.
+        outputs: the given tensors.
+        return_input: the given value.
 
     Raises:
-        ValueError: a tensor is twice among the inputs.
+        ValueError: the inputs contain a tensor twice.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class Predictor:
         self._sess: tf.Session = None
         self._options = tf.RunOptions(inter_op_thread_pool=_IN_CALLING_THREAD) if in_calling_thread else None
         self._checks = [InputCheck(tensor) for tensor in inputs]
-        # TensorFlow computes no tensor twice in one call, nor one that it is fed.
+        # TensorFlow computes no tensor twice in one call, and no fed tensor.
         fed = {tensor.name: index for index, tensor in enumerate(inputs)}
         self._fetched = {tensor.name: tensor for tensor in outputs if tensor.name not in fed}
         order = [*fed, *self._fetched]
@@ -102,8 +102,8 @@ class Predictor:
             One array per output; with `return_input`, a pair of the arrays fed and these.
 
         Raises:
-            PredictorInputError: another number of arrays is given, or one has a shape or type that its input
-                does not take.
+            PredictorInputError: the number of arrays, or the shape or dtype of an array, does not match the
+                inputs.
         """
         if len(arrays) != len(self.inputs):
             names = ", ".join(tensor.op.name for tensor in self.inputs)
@@ -113,7 +113,7 @@ class Predictor:
         sess = self._get_session()
         if sess is not self._sess:
             fetches = list(self._fetched.values())
-            # TensorFlow makes no call that computes nothing.
+            # TensorFlow cannot make a call without ops.
             self._run = (
                 fast_callable(sess, feeds=self.inputs, fetches=fetches, options=self._options)
                 if fetches
@@ -126,7 +126,7 @@ class Predictor:
         return (values, outputs) if self.return_input else outputs
 
     def in_calling_thread(self) -> Predictor:
-        """Returns a predictor of the same tensors whose ops run in the thread of each call."""
+        """Returns a predictor with the same tensors that runs its ops in the calling thread."""
         return Predictor(
             self._get_session,
             self.inputs,
@@ -138,7 +138,7 @@ class Predictor:
 
 @final
 class InputCheck:
-    """Makes a value the array that an input takes.
+    """Converts a value to the array of an input.
 
     Args:
         tensor: the input.
@@ -158,15 +158,15 @@ class InputCheck:
         return self._shape is not None and None not in self._shape
 
     def __call__(self, value: Any) -> np.ndarray:
-        """Returns the value as an array of the input's type.
+        """Returns the value as an array of the input's dtype.
 
-        Whole numbers become floats, and numbers of another width; nothing else becomes another kind.
+        Whole numbers are converted to floats, and numbers to another width; no other kinds are converted.
 
         Raises:
-            PredictorInputError: the value has a shape or type that the input does not take.
+            PredictorInputError: the shape or dtype of the value does not match the input.
         """
         array = value if type(value) is np.ndarray and value.dtype == self._dtype else self._convert(value)
-        # Where it is fed, TensorFlow takes any shape.
+        # TensorFlow accepts any shape for a fed tensor that is not a placeholder.
         if self._shape is not None and not _fits(array.shape, self._shape):
             raise PredictorInputError(
                 f"{self._owner} {self._name!r} has shape {tf.TensorShape(self._shape)}; received an array of "
@@ -179,18 +179,18 @@ class InputCheck:
             plain = np.asarray(value)
         except ValueError as error:
             raise PredictorInputError(
-                f"Input {self._name!r} takes an array, received none: {error}"
+                f"Input {self._name!r} takes an array, but the value is not convertible: {error}"
             ) from None
         if not _keeps_kind(plain.dtype, self._dtype):
             raise PredictorInputError(
                 f"Input {self._name!r} is of type {self._dtype.name}; received {plain.dtype.name}. Convert "
-                f"it first, such as by np.asarray(x, np.{self._dtype.name})."
+                f"it first, for example with np.asarray(x, np.{self._dtype.name})."
             )
         array = plain.astype(self._dtype)
         if _is_whole(plain.dtype) and _is_whole(self._dtype) and not np.array_equal(array, plain):
             raise PredictorInputError(
-                f"Input {self._name!r} is of type {self._dtype.name}, which does not hold all values "
-                f"received, from {plain.min()} to {plain.max()}."
+                f"Input {self._name!r} is of type {self._dtype.name}, which cannot represent all received "
+                f"values, from {plain.min()} to {plain.max()}."
             )
         return array
 
@@ -205,7 +205,7 @@ _ORDER = ("b", "iu", "f", "c")
 
 
 def _keeps_kind(received: np.dtype[Any], wanted: np.dtype[Any]) -> bool:
-    """Returns whether a value keeps its kind, or becomes one of a kind that holds it."""
+    """Returns whether a conversion keeps the kind of a value, or changes it to a wider kind."""
     one, other = _kind(received), _kind(wanted)
     if one in _ORDER and other in _ORDER:
         return _ORDER.index(one) <= _ORDER.index(other)
@@ -215,7 +215,7 @@ def _keeps_kind(received: np.dtype[Any], wanted: np.dtype[Any]) -> bool:
 def _kind(dtype: np.dtype[Any]) -> str:
     if dtype.kind in "OSU":
         return "text"
-    if dtype.kind == "V" and dtype.names is None:  # such as bfloat16, which is not NumPy's own
+    if dtype.kind == "V" and dtype.names is None:  # such as bfloat16, which NumPy does not define
         return "f" if "float" in dtype.name else "iu" if "int" in dtype.name else dtype.name
     return "iu" if dtype.kind in "iu" else dtype.kind
 

@@ -1,4 +1,4 @@
-"""One tower, where TensorFlow puts it."""
+"""One tower, on a device chosen by TensorFlow."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ __all__ = ["SingleDeviceBuilder"]
 class SingleDeviceBuilder(Builder):
     """Adds one training tower to the current graph, without a scope, and the ops that train it.
 
-    With an exchange, several processes of one tower each train together: what each objective applies is what
-    the exchange returns, such as the average over all processes.
+    With an exchange, several processes of one tower each train together: each objective applies the result
+    of the exchange, such as the average over all processes.
 
     Args:
         seed: see `Builder`.
-        exchange: takes the gradients and variables of one objective, and returns as many, none of whose
-            gradients is there before all are. Called once per objective, in their order. Its attribute
+        exchange: takes the gradients and variables of one objective, and returns as many pairs; all gradients
+            must become available together. Called once per objective, in order. Its attribute
             `sum`, if it has one, connects layers that need the batches of all processes.
 
     Example:
@@ -45,5 +45,5 @@ class SingleDeviceBuilder(Builder):
         return gradients if self._exchange is None else [self._exchange(gradients[0])]
 
     def _gate(self, pairs: Pairs, after: Sequence[tf.Operation]) -> Pairs:
-        # An exchange has gated them already.
+        # An exchange has already gated them.
         return super()._gate(pairs, after) if after or self._exchange is None else pairs

@@ -1,4 +1,4 @@
-"""Tensors packed into few: exchanges cost mostly per tensor."""
+"""Tensors packed into few: the cost of exchanges is mostly per tensor."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ __all__ = ["Buckets", "plan_buckets", "plan_buckets_by_size"]
 
 
 def plan_buckets(sizes: Sequence[int], count: int) -> list[range]:
-    """Divides a row of things into at most `count` stretches of about equal size, without reordering.
+    """Divides a list of items into at most `count` ranges of about equal size, without reordering.
 
     Args:
-        sizes: size of each thing.
-        count: how many stretches there may be, at least 1.
+        sizes: the size of each item.
+        count: the maximum number of ranges, at least 1.
 
     Returns:
-        Stretches of indices; none is empty.
+        Ranges of indices; none is empty.
 
     Raises:
         ValueError: `count` is below 1.
@@ -37,7 +37,7 @@ def plan_buckets(sizes: Sequence[int], count: int) -> list[range]:
     start, filled, total = 0, 0, sum(sizes)
     for index, size in enumerate(sizes):
         filled += size
-        # Ended where the sum has reached the stretch's fair share of the whole.
+        # A range ends when the sum has reached its fair share of the total.
         if filled * count >= total * (len(buckets) + 1) and len(buckets) < count - 1:
             buckets.append(range(start, index + 1))
             start = index + 1
@@ -45,14 +45,14 @@ def plan_buckets(sizes: Sequence[int], count: int) -> list[range]:
 
 
 def plan_buckets_by_size(tensors: Sequence[tuple[str, int]], limit: int) -> list[list[int]]:
-    """Divides tensors into buckets of one type each, in their order.
+    """Divides tensors into buckets of one dtype each, in order.
 
     Args:
-        tensors: of each, the name of its type and its number of elements.
-        limit: elements in a bucket; a larger tensor gets one of its own.
+        tensors: the name of the dtype and the number of elements of each tensor.
+        limit: the number of elements in a bucket; a larger tensor gets a separate one.
 
     Returns:
-        The places of the tensors of each bucket.
+        The indices of the tensors of each bucket.
     """
     filling: dict[str, list[int]] = {}
     buckets: list[list[int]] = []
@@ -68,11 +68,11 @@ def plan_buckets_by_size(tensors: Sequence[tuple[str, int]], limit: int) -> list
 @final
 @attrs.frozen
 class Buckets:
-    """A way to pack a row of tensors into few flat ones, and to take these apart again.
+    """A plan to pack a list of tensors into few flat ones, and to unpack them.
 
     Attributes:
         shapes: the tensors' shapes.
-        members: for each bucket, the places of its tensors in the row.
+        members: for each bucket, the indices of its tensors.
     """
 
     shapes: Sequence[tuple[int, ...]]
@@ -87,7 +87,7 @@ class Buckets:
 
     @classmethod
     def by_count(cls, shapes: Sequence[tf.TensorShape], dtypes: Sequence[tf.DType], count: int) -> Buckets:
-        """Plans up to `count` buckets of each type, of neighbours."""
+        """Plans up to `count` buckets of adjacent tensors for each dtype."""
         known = [tuple(shape.as_list()) for shape in shapes]
         members = []
         for dtype in dict.fromkeys(dtypes):
@@ -98,12 +98,12 @@ class Buckets:
 
     def pack(self, tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
         """Joins tensors into flat ones, one per bucket."""
-        flat = tf.constant([-1])  # one for all: a list would become a constant for each tensor
+        flat = tf.constant([-1])  # shared: a list would become a constant for each tensor
         packed = [[tf.reshape(tensors[place], flat) for place in places] for places in self.members]
         return [parts[0] if len(parts) == 1 else tf.concat(parts, 0) for parts in packed]
 
     def unpack(self, packed: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-        """Takes flat tensors apart, into tensors in the order they had."""
+        """Splits flat tensors into the original tensors, in their order."""
         tensors: dict[int, tf.Tensor] = {}
         as_constant = functools.cache(lambda shape: tf.constant(shape, tf.int32))
         for places, flat in zip(self.members, packed):

@@ -1,4 +1,4 @@
-"""Replicas of a model: how one is built, what it must keep to, and how to find its tensors."""
+"""Replicas of a model: their construction, their rules, and their tensors."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ __all__ = ["Tower", "TowerFunc", "check_specs", "no_moving_summaries"]
 
 _log = logging.getLogger("towerpack_trainers")
 
-# Collections that the main training tower alone may add to: once is enough, and statistics are its own.
+# Collections that only the main training tower may add to: one entry is enough, and statistics are its own.
 _MAIN_TOWER_ONLY = (tf.GraphKeys.UPDATE_OPS, tf.GraphKeys.SUMMARIES, MOVING_SUMMARIES)
 _TRAINING_ONLY = (*_MAIN_TOWER_ONLY, tf.GraphKeys.REGULARIZATION_LOSSES)
-# A copy of the model is no second model: what describes or regularizes the model shall find one.
+# A copy of the model is not a second model: descriptions and regularizers of the model must find only one.
 _ORIGINALS_ONLY = (
     *_MAIN_TOWER_ONLY,
     tf.GraphKeys.REGULARIZATION_LOSSES,
@@ -42,9 +42,9 @@ class Tower:
 
     Attributes:
         context: its tower context.
-        inputs: its input tensors by the names of the model's specs.
-        output: the value that the tower function returned.
-        trainable_variables: those that its cost can be minimised by: its own variables, or shared ones.
+        inputs: its input tensors, keyed by the names of the model's specs.
+        output: the return value of the tower function.
+        trainable_variables: the variables by which its cost can be minimised: its own, or shared ones.
     """
 
     context: TowerContext
@@ -54,18 +54,18 @@ class Tower:
     trainable_variables: tuple[tf.Variable, ...] = ()
 
     def get_tensors(self, names: Sequence[str], anywhere: bool = False) -> list[tf.Tensor]:
-        """Returns tensors by the names the model gave them, or by the names of its inputs.
+        """Returns tensors by their names in the model, or by the names of its inputs.
 
-        What is not in this tower may be shared by all: a variable, or what is computed of variables alone,
-        such as a learning rate.
+        Tensors outside of this tower may be shared by all towers: a variable, or a tensor computed only from
+        variables, such as a learning rate.
 
         Args:
-            names: with or without the ":0".
-            anywhere: look in the whole graph before this tower.
+            names: names with or without ":0".
+            anywhere: search the whole graph before this tower.
 
         Raises:
             TypeError: `names` is one string.
-            TensorNotFoundError: there is none; the message lists close names.
+            TensorNotFoundError: there is no such tensor; the message lists similar names.
         """
         if isinstance(names, str):
             raise TypeError(f"Expected a list of names, received one string: {names!r}. Write [{names!r}].")
@@ -90,21 +90,21 @@ class Tower:
             tensor = find_tensors(self.graph, [name])[0]
         except TensorNotFoundError:
             return None
-        # What depends on data belongs to another tower, which is fetched with data of its own.
+        # A tensor that depends on data belongs to another tower, and is fetched with that tower's data.
         return None if sources_of([tensor]) else tensor
 
 
 @final
 class TowerFunc:
-    """A function that adds one replica to the graph, with the record of where it was called.
+    """A function that adds one replica to the graph, with a record of its calls.
 
     Args:
         function: takes one tensor per spec; see `ModelDesc.build_graph`.
         specs: its inputs.
 
     Raises:
-        ModelError: the specs are not distinct, well-named `tf.TensorSpec`s, or the function takes another
-            number of tensors.
+        ModelError: a spec is not a `tf.TensorSpec` with a valid and unique name, or the function takes
+            another number of tensors.
     """
 
     def __init__(self, function: Callable[..., Any], specs: Sequence[tf.TensorSpec]) -> None:
@@ -134,19 +134,19 @@ class TowerFunc:
 
     @property
     def training(self) -> list[Tower]:
-        """The replicas that train, in the order they were built."""
+        """The training replicas, in the order of their construction."""
         return [tower for tower in self.towers if tower.context.is_training]
 
 
 def check_specs(specs: Sequence[tf.TensorSpec], owner: str = "inputs() must return") -> list[tf.TensorSpec]:
-    """Checks that inputs are described by distinct, well-named specs.
+    """Checks that inputs are described by specs with valid and unique names.
 
     Args:
         specs: the specs.
-        owner: how messages begin.
+        owner: the beginning of messages.
 
     Raises:
-        ModelError: they are not.
+        ModelError: a spec is invalid.
     """
     if not isinstance(specs, (list, tuple)):
         raise ModelError(
@@ -161,9 +161,7 @@ def check_specs(specs: Sequence[tf.TensorSpec], owner: str = "inputs() must retu
                 'Write tf.TensorSpec([None, 28, 28], tf.float32, "image").'
             )
         if not spec.name or re.search(r"[:/ ]", spec.name):
-            raise ModelError(
-                f"{owner} tf.TensorSpecs, of which {spec!r} needs a name without ':', '/' and spaces."
-            )
+            raise ModelError(f"{owner} tf.TensorSpecs; {spec!r} needs a name without ':', '/' and spaces.")
     names = [spec.name for spec in specs]
     if len(set(names)) != len(names):
         raise ModelError(f"{owner} distinct specs: names must be distinct, received {names}.")
@@ -171,19 +169,19 @@ def check_specs(specs: Sequence[tf.TensorSpec], owner: str = "inputs() must retu
 
 
 def _check_arguments(function: Callable[..., Any], specs: Sequence[tf.TensorSpec]) -> None:
-    if not specs:  # the function brings its inputs along
+    if not specs:  # the function has its own inputs
         return
     try:
         signature = inspect.signature(function, follow_wrapped=False)
-    except (TypeError, ValueError):  # a builtin function has none
+    except (TypeError, ValueError):  # a builtin function has no signature
         return
     try:
         signature.bind(*specs)
     except TypeError:
         names, called = [spec.name for spec in specs], getattr(function, "__qualname__", repr(function))
         raise ModelError(
-            f"{called}{signature} cannot take the {len(names)} inputs {names}. It gets one tensor for each, "
-            "in this order: give it as many arguments, or declare other inputs."
+            f"{called}{signature} cannot take the {len(names)} inputs {names}. It receives one tensor for "
+            "each, in this order: change its parameters, or declare other inputs."
         ) from None
 
 
@@ -211,25 +209,25 @@ def _check_new_variables(context: TowerContext, names: Sequence[str]) -> None:
             continue
         if context.reuse or (context.name and name.startswith(f"{context.name}/")):
             raise TowerRuleError(
-                f"Tower {context.name!r} made a variable of its own, {name!r}, but towers share variables. "
-                "Make them by tf.get_variable (not by tf.Variable, nor by a Keras layer that is new in each "
+                f"Tower {context.name!r} made its own variable {name!r}, but towers share variables. Make "
+                "variables with tf.get_variable (not with tf.Variable, nor with a new Keras layer in each "
                 "tower), under names that do not depend on the tower."
             )
         if re.search(r"(^|/)tower\w*/", name):
             raise TowerRuleError(
-                f"Variable {name!r} is in a scope whose name begins with 'tower'. Such scopes belong to the "
-                "replicas themselves; rename yours."
+                f"Variable {name!r} is in a scope with a name that begins with 'tower'. Such scopes belong "
+                "to the replicas themselves; rename yours."
             )
 
 
 def no_moving_summaries(graph: tf.Graph) -> AbstractContextManager[None]:
-    """Keeps what an evaluation adds out of the summaries that each training step computes."""
+    """Keeps additions of an evaluation out of the summaries that each training step computes."""
     return _keep_out(graph, [MOVING_SUMMARIES])
 
 
 @contextlib.contextmanager
 def _keep_out(graph: tf.Graph, keys: Sequence[str]) -> Iterator[None]:
-    """Removes the additions of the block to some collections."""
+    """Removes the block's additions from some collections."""
     lengths = {key: len(graph.get_collection_ref(key)) for key in keys}
     try:
         yield

@@ -1,4 +1,4 @@
-"""Tells of costs of weights that were asked for and do not count."""
+"""Warns about regularization costs that have no effect."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ _OF_A_VARIABLE = "/Regularizer/"
 
 
 def warn_of_unused_costs(costs: Sequence[tf.Tensor]) -> None:
-    """Warns of regularizers whose costs were collected, and that no cost of the model depends on.
+    """Warns about collected regularization costs that no cost of the model depends on.
 
-    Layers collect in `tf.GraphKeys.REGULARIZATION_LOSSES` what their regularizers cost. It counts only if the
-    model adds it to its cost.
+    Layers collect the costs of their regularizers in `tf.GraphKeys.REGULARIZATION_LOSSES`. They count only
+    if the model adds them to its cost.
 
     Args:
-        costs: those that the model trains by.
+        costs: the training costs of the model.
     """
     collected = tf.get_collection(tf.GraphKeys.REGULARIZATION_LOSSES)
     if not collected:
         return
     used = {op.name for op in find_ancestors(costs)}
-    # What tf.get_variable collects makes its ops anew, in the same name scope, wherever it is used.
+    # Collected costs of tf.get_variable are built again, in the same name scope, at each use.
     places = {_place(name) for name in used if _OF_A_VARIABLE in name}
     names = [cost.op.name for cost in collected if hasattr(cost, "op")]
     unused = [_place(name) for name in names if name not in used and _place(name) not in places]
@@ -39,13 +39,13 @@ def warn_of_unused_costs(costs: Sequence[tf.Tensor]) -> None:
     unused = list(dict.fromkeys(unused))
     more = f" and {len(unused) - _SHOWN} more" if len(unused) > _SHOWN else ""
     _log.warning(
-        "Regularizers of these were collected, and the cost does not depend on them: %s%s. They have no "
-        "effect. Add towerpack_layers.regularize_cost_from_collection() to the cost, or leave them out.",
+        "These regularizers have no effect, since the cost does not depend on them: %s%s. Add "
+        "towerpack_layers.regularize_cost_from_collection() to the cost, or remove the regularizers.",
         ", ".join(unused[:_SHOWN]),
         more,
     )
 
 
 def _place(name: str) -> str:
-    """Returns the variable that an op of this name computes the cost of; else the name itself."""
+    """Returns the variable of a regularization op's name; otherwise the name itself."""
     return name.partition(_OF_A_VARIABLE)[0]

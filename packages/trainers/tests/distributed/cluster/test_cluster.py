@@ -57,7 +57,7 @@ def test_slurm_without_its_variables_is_named(monkeypatch):
     monkeypatch.setenv("SLURM_PROCID", "0")
     monkeypatch.setenv("SLURM_STEP_NUM_TASKS", "2")
     monkeypatch.delenv("SLURM_STEP_NODELIST", raising=False)
-    with pytest.raises(ClusterError, match=r"SLURM describes no cluster: .*SLURM_STEP_NODELIST"):
+    with pytest.raises(ClusterError, match=r"SLURM is no valid cluster: .*SLURM_STEP_NODELIST"):
         resolve_cluster()
 
 
@@ -67,13 +67,13 @@ def test_nothing_says_it():
 
 
 def test_half_of_the_arguments():
-    with pytest.raises(ClusterError, match="addresses= and rank= together"):
+    with pytest.raises(ClusterError, match="both addresses= and rank="):
         resolve_cluster(["a:1"])
 
 
 def test_parameter_servers_are_refused(monkeypatch):
     set_tf_config(monkeypatch, {"worker": ["a:1"], "ps": ["b:1"]}, "worker", 0)
-    with pytest.raises(ClusterError, match="leave the job 'ps' out"):
+    with pytest.raises(ClusterError, match="remove the job 'ps'"):
         resolve_cluster()
 
 
@@ -91,7 +91,7 @@ def test_a_task_outside_of_the_cluster(monkeypatch):
 
 def test_damaged_tf_config(monkeypatch):
     monkeypatch.setenv("TF_CONFIG", "{not json")
-    with pytest.raises(ClusterError, match="TF_CONFIG describes no cluster"):
+    with pytest.raises(ClusterError, match="TF_CONFIG is no valid cluster"):
         resolve_cluster()
 
 

@@ -75,8 +75,8 @@ def test_the_first_failure_is_the_exit_code_and_ends_all(script, capfd):
     assert launch(command, 3, grace=0.5) == 7
     assert time.monotonic() - began < 20
     err = capfd.readouterr().err
-    assert "[launch] rank 1 ended with exit code 7, the others shall stop" in err
-    assert "rank 0 did not end by itself within 0.5 s and is killed" in err
+    assert "[launch] rank 1 ended with exit code 7; stopping the others" in err
+    assert "rank 0 did not exit within 0.5 s and is killed" in err
 
 
 def test_a_killed_process_is_named_by_its_signal(script, capfd):
@@ -172,7 +172,7 @@ def test_what_it_was_started_to_ignore_it_does_not_forward(script, tmp_path, cap
             signal.signal(number, handler)
     assert (tmp_path / "told 15").exists()
     err = capfd.readouterr().err
-    assert f"Ctrl-C ends nothing. `kill {os.getpid()}` (SIGTERM) does" in err
+    assert f"Ctrl-C has no effect. Use `kill {os.getpid()}` (SIGTERM) to end it" in err
 
 
 def test_handlers_of_before_are_back(script):

@@ -48,7 +48,7 @@ def test_a_hello_serves_one_call_alone():
 def test_an_answer_serves_one_call_alone():
     challenge = PROPER.challenge()
     one, other = (PROPER.hello(challenge, 1, "control") for _ in range(2))
-    with pytest.raises(RendezvousError, match="does not know the token"):
+    with pytest.raises(RendezvousError, match="does not have the token"):
         PROPER.check_answer(challenge, one, PROPER.welcome(challenge, other))
 
 
@@ -63,8 +63,11 @@ def test_the_token_does_not_travel_and_is_not_shown():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"fingerprint": "of others"}, "it has another cluster: 3 processes where the chief has 3, or other"),
-        ({"names": NAMES[:2]}, "it has another cluster: 2 processes where the chief has 3"),
+        (
+            {"fingerprint": "of others"},
+            "it has another cluster: 3 processes instead of the chief's 3, or other",
+        ),
+        ({"names": NAMES[:2]}, "it has another cluster: 2 processes instead of the chief's 3"),
     ],
 )
 def test_other_clusters(changes, message):

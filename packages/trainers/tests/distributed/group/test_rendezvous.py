@@ -142,7 +142,7 @@ def test_too_few_files_for_the_cluster(monkeypatch):
     resource = pytest.importorskip("resource")
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     addresses = [f"127.0.0.1:{port}" for port in range(1, min(soft, 60_000) // 2 + 10)]
-    with pytest.raises(RendezvousError, match=rf"needs \d+ open files, and may open {soft}.*ulimit -n"):
+    with pytest.raises(RendezvousError, match=rf"needs \d+ open files; the limit is {soft}.*ulimit -n"):
         join_cluster(Cluster.of(addresses, 0), 1)
 
 
@@ -223,7 +223,7 @@ def test_a_chief_has_to_know_the_token_too():
         with contextlib.closing(Connection(listener.accept()[0])) as connection:
             connection.send(challenge := handshake.challenge())
             connection.send(handshake.welcome(challenge, connection.receive(10)))
-            with pytest.raises(RendezvousError, match="does not know the token of this cluster"):
+            with pytest.raises(RendezvousError, match="does not have the token of this cluster"):
                 coming.result(20)
 
 

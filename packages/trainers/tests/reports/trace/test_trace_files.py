@@ -52,17 +52,17 @@ def test_traces_of_different_clocks_are_refused(trace, name, other, tmp_path, ca
     ):
         merge_traces([one, two])
     assert main(["trace", "merge", str(one), str(two), "-o", str(tmp_path / "out.json")]) == 1
-    assert "Put together traces of one host since its last boot" in capsys.readouterr().err
+    assert "Merge traces of one host since its last boot" in capsys.readouterr().err
     assert not (tmp_path / "out.json").exists()
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("{", "is no trace: it is not JSON"),
-        ("[]", "is no trace: it has no list of traceEvents"),
-        ('{"traceEvents": []}', "does not say which clock its times are of"),
-        ('{"traceEvents": [], "otherData": {"clock": 1}}', "does not say which clock its times are of"),
+        ("{", "is not a trace: it is not JSON"),
+        ("[]", "is not a trace: it has no list of traceEvents"),
+        ('{"traceEvents": []}', "does not describe its clock"),
+        ('{"traceEvents": [], "otherData": {"clock": 1}}', "does not describe its clock"),
     ],
 )
 def test_what_is_no_trace_is_refused(tmp_path, text, message):

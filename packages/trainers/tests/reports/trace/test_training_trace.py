@@ -114,7 +114,7 @@ def test_the_number_of_spans_is_limited(tmp_path):
             trace.add("step", "step", 1.0, 2.0)
     text = (tmp_path / "trace.json").read_text()
     assert text.count('"ph": "X"') == 100_000
-    assert "2 more spans of the training were left out from here on" in text
+    assert "2 more spans of the training were omitted from here on" in text
 
 
 def test_what_a_killed_worker_has_written_is_kept(tmp_path, monkeypatch):
@@ -151,10 +151,10 @@ def test_errors(tmp_path):
     (tmp_path / "file").touch()
     with (
         pytest.raises(
-            ConfigError, match=r"trace='.*/file/trace.json' cannot be written: .*Give another file"
+            ConfigError, match=r"trace='.*/file/trace.json' cannot be written: .*Choose another file"
         ),
         TrainingTrace(tmp_path / "file" / "trace.json", LoopState(1)),
     ):
         pass
-    with pytest.raises(ConfigError, match=r"trace.* the path of a file, or None for none"):
+    with pytest.raises(ConfigError, match=r"trace.* the path of a file, or None for no trace"):
         TrainConfig(trace=5)

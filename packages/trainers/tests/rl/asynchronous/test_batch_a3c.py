@@ -149,7 +149,7 @@ def test_the_error_that_has_ended_simulators_is_raised_and_not_that_they_are_gon
 
 def test_arguments_that_do_not_fit(walks, walker):
     simulators = WalkSimulators(walks)
-    with pytest.raises(ConfigError, match=r"BatchA3CTrainer trains TrainConfig\(model=a PolicyModel\)"):
+    with pytest.raises(ConfigError, match=r"BatchA3CTrainer needs TrainConfig\(model=a PolicyModel\)"):
         BatchA3CTrainer(TrainConfig(log_dir=None, steps_per_epoch=1), simulators)
     for name in ("steps", "batch_size", "predictors", "prediction_batch"):
         with pytest.raises(ConfigError, match=f"BatchA3CTrainer.*{name}"):

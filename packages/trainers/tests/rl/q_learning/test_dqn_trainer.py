@@ -154,7 +154,7 @@ def test_environments_without_a_state_begin_new_episodes(train, walks, caplog):
     epochs = {"steps_per_epoch": 6, "callbacks": [ModelSaver()]}
     train(envs=Stateless(4), **epochs)
     train(envs=Stateless(4), resume="auto", max_epoch=2, **epochs)
-    assert "they are reset, and new episodes begin" in caplog.text
+    assert "Environment state is not restorable" in caplog.text
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""Which processes train together, and how they are started."""
+"""The processes that train together, and how to start them."""
 
 from ._cluster import Cluster, resolve_cluster, split_address
 from ._launch import exit_code, free_addresses, launch, processes_of_try

@@ -14,7 +14,7 @@ from .._distributed_errors import ClusterError
 
 __all__ = ["Cluster", "resolve_cluster"]
 
-# Kubernetes' TFJob names its first replica one or the other; either is rank 0.
+# Kubernetes' TFJob uses either name for its first replica, which is rank 0.
 _CHIEFS = ("chief", "master")
 _TRAINING_JOBS = (*_CHIEFS, "worker")
 
@@ -22,15 +22,15 @@ _TRAINING_JOBS = (*_CHIEFS, "worker")
 @final
 @attrs.frozen
 class Cluster:
-    """The processes of one training, and which of them this one is.
+    """The processes of one training, and the rank of this process.
 
     Args:
-        addresses: "host:port" of each process, by rank. All processes must give the same.
-        rank: this process's number; 0 is the chief, which alone writes files.
+        addresses: "host:port" of each process, by rank; the same list in all processes.
+        rank: the number of this process; 0 is the chief, the only one that writes files.
         tasks: TensorFlow's name of each process, such as ("worker", 0).
 
     Raises:
-        ClusterError: an address or the rank is not valid.
+        ClusterError: an address or the rank is invalid.
 
     Example:
         >>> cluster = Cluster.of(["10.0.0.1:2222", "10.0.0.2:2222"], rank=1)
@@ -44,7 +44,7 @@ class Cluster:
 
     @classmethod
     def of(cls, addresses: Sequence[str], rank: int) -> Cluster:
-        """Makes a cluster of workers of their addresses."""
+        """Makes a cluster of workers from their addresses."""
         if isinstance(addresses, str) or not isinstance(addresses, Sequence):
             raise ClusterError(
                 f'addresses={addresses!r}: expected a list such as ["host0:2222", "host1:2222"].'
@@ -58,8 +58,8 @@ class Cluster:
             split_address(address)
         if len(set(self.addresses)) != len(self.addresses):
             raise ClusterError(
-                f"The cluster's addresses {list(self.addresses)} are not distinct; each process needs a port "
-                "of its own."
+                f"The cluster's addresses {list(self.addresses)} are not distinct; expected a different port "
+                "for each process of a host."
             )
         if not isinstance(self.rank, int) or not 0 <= self.rank < self.size:
             raise ClusterError(
@@ -68,26 +68,26 @@ class Cluster:
 
     @property
     def size(self) -> int:
-        """The number of processes that train together."""
+        """The number of processes in the training."""
         return len(self.addresses)
 
     @property
     def is_chief(self) -> bool:
-        """Whether this process is the one that writes."""
+        """Whether this process is the chief, which writes the files."""
         return self.rank == 0
 
     @property
     def task(self) -> tuple[str, int]:
-        """TensorFlow's job and task of this process."""
+        """The TensorFlow job and task of this process."""
         return self.tasks[self.rank]
 
     @property
     def fingerprint(self) -> str:
-        """A string that all processes of this cluster have in common, and no other cluster has."""
+        """A string that is equal in all processes of this cluster, and different in other clusters."""
         return hashlib.sha256(repr((self.addresses, self.tasks)).encode()).hexdigest()[:16]
 
     def spec(self) -> dict[str, list[str]]:
-        """Returns the addresses by job, as `tf.train.ClusterSpec` takes them."""
+        """Returns the addresses by job, in the form of `tf.train.ClusterSpec`."""
         jobs: dict[str, list[str]] = {}
         for address, (job, _) in zip(self.addresses, self.tasks):
             jobs.setdefault(job, []).append(address)
@@ -97,11 +97,11 @@ class Cluster:
 def resolve_cluster(
     addresses: Sequence[str] | None = None, rank: int | None = None, *, port_base: int = 8888
 ) -> Cluster:
-    """Finds the processes that train together: by arguments, else `TF_CONFIG`, else SLURM.
+    """Returns the cluster described by the arguments, else by `TF_CONFIG`, else by SLURM.
 
     Args:
         addresses: "host:port" of each process, by rank.
-        rank: which of them this process is; to be given with `addresses`.
+        rank: the rank of this process; required with `addresses`.
         port_base: under SLURM, the first port to use on each host.
 
     Raises:
@@ -115,7 +115,7 @@ def resolve_cluster(
         ```
     """
     if (addresses is None) != (rank is None):
-        raise ClusterError("Give addresses= and rank= together, or neither.")
+        raise ClusterError("Pass both addresses= and rank=, or neither.")
     if addresses is not None and rank is not None:
         return Cluster.of(addresses, rank)
     if os.environ.get("TF_CONFIG"):
@@ -123,21 +123,21 @@ def resolve_cluster(
     if "SLURM_PROCID" in os.environ and "SLURM_STEP_NUM_TASKS" in os.environ:
         return _from_resolver(lambda: _slurm_resolver(port_base), "SLURM")
     raise ClusterError(
-        "Nothing says which processes train together: there are no addresses= and rank=, no TF_CONFIG, and "
-        "this is no step of a SLURM job. On one machine, start the script by "
+        "No cluster is described: there are no addresses= and rank=, no TF_CONFIG, and no SLURM job step. "
+        "On one machine, start the script with "
         "`python -m towerpack_trainers launch --processes 2 script.py`."
     )
 
 
 def split_address(address: str) -> tuple[str, int]:
-    """Returns host and port of "host:port".
+    """Splits "host:port" into host and port.
 
     Raises:
-        ClusterError: it is something else.
+        ClusterError: the address has another form.
     """
     host, _, port = address.rpartition(":") if isinstance(address, str) else ("", "", "")
     if not host or not port.isdigit() or not 0 < int(port) < 65536:
-        raise ClusterError(f'{address!r} is no address; expected "host:port", such as "10.0.0.1:2222".')
+        raise ClusterError(f'{address!r} is not an address; expected "host:port", such as "10.0.0.1:2222".')
     return host.strip("[]"), int(port)
 
 
@@ -147,7 +147,7 @@ def _tf_config_resolver() -> Any:
 
 def _slurm_resolver(port_base: int) -> Any:
     tasks = int(os.environ["SLURM_STEP_NUM_TASKS"])
-    # The resolver divides GPUs among tasks, which SLURM itself does: as many as there may be, and none set.
+    # SLURM itself divides GPUs among tasks. These arguments keep the resolver from doing so.
     return tf.distribute.cluster_resolver.SlurmClusterResolver(
         jobs={"worker": tasks}, port_base=port_base, gpus_per_node=tasks, gpus_per_task=1, auto_set_gpu=False
     )
@@ -161,9 +161,9 @@ def _from_resolver(make: Callable[[], Any], source: str) -> Cluster:
         if source == "SLURM":
             job, index = resolver.get_task_info()
     except (ValueError, TypeError, KeyError, AttributeError, RuntimeError, OSError) as error:
-        raise ClusterError(f"{source} describes no cluster: {type(error).__name__}: {error}.") from error
+        raise ClusterError(f"{source} is no valid cluster: {type(error).__name__}: {error}.") from error
     if not jobs:
-        raise ClusterError(f"{source} describes no cluster: it names no processes.")
+        raise ClusterError(f"{source} is no valid cluster: it has no processes.")
     return _ranked(jobs, str(job), index, source)
 
 
@@ -172,12 +172,12 @@ def _ranked(jobs: Mapping[str, Sequence[str]], job: str, index: int | None, sour
     if job not in _TRAINING_JOBS:
         raise ClusterError(
             f"{source} makes this process {job!r} number {index}, which does not train. Start this script "
-            "for chief and workers alone: there are no parameter servers, and the chief evaluates."
+            "only for chief and workers: there are no parameter servers, and the chief evaluates."
         )
     if "ps" in foreign:
         raise ClusterError(
             f"{source} names parameter servers. All processes train here and exchange gradients directly; "
-            "leave the job 'ps' out."
+            "remove the job 'ps'."
         )
     tasks = [(name, number) for name in _TRAINING_JOBS for number in range(len(jobs.get(name, ())))]
     addresses = [_without_scheme(jobs[name][number]) for name, number in tasks]

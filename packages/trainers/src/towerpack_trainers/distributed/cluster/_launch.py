@@ -1,4 +1,4 @@
-"""Starts all processes of a training on this machine, and again from its checkpoint when one dies."""
+"""Starts all processes of a training on this machine, and restarts them when one dies."""
 
 from __future__ import annotations
 
@@ -27,9 +27,10 @@ __all__ = ["exit_code", "free_addresses", "launch", "processes_of_try"]
 _FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
-# Becomes the command once the kernel has been told to kill it with the launcher. It is a program of its own,
-# since what Popen runs between fork and exec may wait for ever for a lock that another thread of the launcher
-# held. Workers of towerpack_dataflow do the same by code of their own: this wheel does not import that.
+# Asks the kernel to kill the process together with the launcher, then executes the command. It is a separate
+# program because code that Popen runs between fork and exec may wait for ever for a lock held by another
+# thread of the launcher. Workers of towerpack_dataflow have their own code for this: this wheel does not
+# import it.
 _DIE_WITH_LAUNCHER = """
 import ctypes, os, signal, sys
 launcher, *command = sys.argv[1:]
@@ -55,25 +56,25 @@ def launch(
 ) -> int:
     """Runs a command in several processes that train together, until all have ended.
 
-    Each finds the cluster in `TF_CONFIG`, and in `TOWERPACK_TOKEN` a secret that is made for this start. Its
-    lines are passed on with its rank in front. When one fails, the others get `grace` seconds to end by
-    themselves and are killed; with restarts left, all start again. The command itself goes on from its
-    checkpoint, by `TrainConfig(resume="auto")`.
+    Each process finds the cluster in `TF_CONFIG`, and a secret made for this start in `TOWERPACK_TOKEN`. Its
+    output lines are printed with its rank as a prefix. When a process fails, the others have `grace` seconds
+    to exit before they are killed; if restarts are left, all processes start again. The command itself
+    continues from its checkpoint, with `TrainConfig(resume="auto")`.
 
-    Call it in the main thread: it forwards the signals that it was not started to ignore, to the command
-    itself and not to what that has started, so let a shell script end in `exec python ...`. When all commands
-    have ended, it kills what they have left in their process groups. If it is killed itself, the commands are
-    killed with it.
+    Call it in the main thread. It forwards signals, except those that it was started to ignore, to the
+    command but not to the command's children; therefore end a shell script with `exec python ...`. When all
+    commands have ended, it kills the remaining processes of their process groups. If the launcher is killed,
+    the commands are killed too.
 
     Args:
         command: a program and its arguments.
-        processes: how many.
-        max_restarts: how often to start all again after a failure.
-        min_processes: each restart has one process less, but at least so many. None: always `processes`.
-        grace: seconds that processes get to end by themselves.
+        processes: the number of processes.
+        max_restarts: the maximum number of restarts after failures.
+        min_processes: each restart uses one process less, down to this number. None: always `processes`.
+        grace: the time, in seconds, for processes to exit before they are killed.
 
     Returns:
-        0 if all processes ended well, else the exit code of the first that failed, or 128 plus its signal.
+        0 if all processes succeeded; otherwise the exit code of the first failure, or 128 plus its signal.
 
     Raises:
         LaunchError: a number is out of range, or the command cannot be started.
@@ -84,8 +85,8 @@ def launch(
         raise LaunchError(f"{' '.join(command)!r} cannot be started: there is no program {program!r}.")
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         _say(
-            "this process was started to ignore SIGINT, as a shell starts what runs in the background: "
-            f"Ctrl-C ends nothing. `kill {os.getpid()}` (SIGTERM) does"
+            "this process was started to ignore SIGINT, as shells do for background jobs: Ctrl-C has no "
+            f"effect. Use `kill {os.getpid()}` (SIGTERM) to end it"
         )
     for restarts in range(max_restarts + 1):
         count = processes_of_try(restarts, processes, min_processes)
@@ -99,7 +100,7 @@ def launch(
 
 
 def processes_of_try(restarts: int, processes: int, min_processes: int | None) -> int:
-    """Returns the number of processes after so many restarts.
+    """Returns the number of processes after the given number of restarts.
 
     Example:
         >>> [processes_of_try(restarts, 3, min_processes=2) for restarts in range(3)]
@@ -109,7 +110,7 @@ def processes_of_try(restarts: int, processes: int, min_processes: int | None) -
 
 
 def free_addresses(count: int, host: str = "127.0.0.1") -> list[str]:
-    """Returns addresses on this machine at which no process listens now."""
+    """Returns free addresses on this machine, where no process listens at the moment."""
     sockets = [socket.socket() for _ in range(count)]
     try:
         for sock in sockets:
@@ -121,7 +122,7 @@ def free_addresses(count: int, host: str = "127.0.0.1") -> list[str]:
 
 
 def exit_code(returned: int) -> int:
-    """Returns the code by which a shell reports the end of a process: its own, or 128 plus its signal."""
+    """Returns the exit code that a shell reports for a process: its own, or 128 plus its signal."""
     return returned if returned >= 0 else 128 - returned
 
 
@@ -135,18 +136,18 @@ class _Child:
 
 @final
 class _Try:
-    """One start of all processes, and their end."""
+    """One attempt: the start of all processes, and their end."""
 
     def __init__(self, command: Sequence[str], count: int, grace: float) -> None:
         self._command, self._count, self._grace = list(command), count, grace
-        # Each event is a signal, or the rank and the return code of a process that has ended.
+        # Each event is a signal, or the rank and the return code of an ended process.
         self._events: queue.SimpleQueue[int | tuple[int, int]] = queue.SimpleQueue()
         self._writing = threading.Lock()
         self._children: list[_Child] = []
 
     def run(self) -> tuple[int, bool]:
-        """Returns the exit code, and whether a failure may be tried again."""
-        # What is ignored stays so: a shell starts what runs in the background without SIGINT, `nohup` without
+        """Returns the exit code, and whether to try again after a failure."""
+        # Ignored signals stay ignored: a shell starts background jobs without SIGINT, `nohup` without
         # SIGHUP, and the commands inherit that.
         taken = [number for number in _FORWARDED if signal.getsignal(number) != signal.SIG_IGN]
         before = {number: signal.signal(number, self._on_signal) for number in taken}
@@ -176,7 +177,8 @@ class _Try:
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.PIPE,
                     stderr=subprocess.PIPE,
-                    # A group of its own, so that Ctrl-C in a terminal reaches it once, through us.
+                    # A separate process group, so that Ctrl-C in a terminal reaches the process once,
+                    # through the launcher.
                     start_new_session=True,
                 )
             except OSError as error:
@@ -194,7 +196,7 @@ class _Try:
         return thread
 
     def _report_end(self, rank: int, process: subprocess.Popen[bytes]) -> None:
-        # Not reaped: until all have ended, no other process can get its number or that of its group.
+        # Not reaped: until all have ended, no other process may receive its number or that of its group.
         ended = os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
         assert ended is not None
         code = ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
@@ -217,7 +219,7 @@ class _Try:
             event = self._next_event(deadline)
             if event is None:
                 for rank in sorted(running):
-                    _say(f"rank {rank} did not end by itself within {self._grace:g} s and is killed")
+                    _say(f"rank {rank} did not exit within {self._grace:g} s and is killed")
                 self._kill(running)
                 deadline = None
             elif isinstance(event, int):
@@ -229,7 +231,7 @@ class _Try:
                 running.discard(rank)
                 if code and failed is None:
                     failed, deadline = exit_code(code), deadline or time.monotonic() + self._grace
-                    _say(f"rank {rank} {_ending(code)}" + (", the others shall stop" if running else ""))
+                    _say(f"rank {rank} {_ending(code)}" + ("; stopping the others" if running else ""))
         self._kill(range(self._count))
         for child in self._children:
             for pump in child.pumps:
@@ -249,7 +251,7 @@ class _Try:
             os.kill(self._children[rank].process.pid, number)
 
     def _kill(self, ranks: Iterable[int]) -> None:
-        """Kills processes and all that they have started in their groups, such as a shell's command."""
+        """Kills processes and all members of their groups, such as a shell's command."""
         for rank in ranks:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._children[rank].process.pid, signal.SIGKILL)
@@ -265,7 +267,7 @@ def _ending(returned: int) -> str:
 
 
 def _say(text: str) -> None:
-    # In one piece: the processes' own lines go to the same stream.
+    # In one write: the processes' own lines go to the same stream.
     sys.stderr.write(f"[launch] {text}\n")
     sys.stderr.flush()
 

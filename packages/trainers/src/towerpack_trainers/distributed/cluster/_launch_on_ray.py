@@ -1,4 +1,4 @@
-"""Starts a training's processes on a Ray cluster, and again from its checkpoint when one dies."""
+"""Starts the processes of a training on a Ray cluster, and restarts them when one dies."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ def launch_on_ray(
 ) -> list[Any]:
     """Runs a function in several processes of a Ray cluster that train together. Needs the extra `ray`.
 
-    Each finds the cluster in `TF_CONFIG` and its secret in `TOWERPACK_TOKEN`, so `resolve_cluster()` and
-    `DistributedTrainer` work in it as anywhere. When a process fails, the others get `grace` seconds to end,
-    and with restarts left all start again. The function itself goes on from its checkpoint, by
-    `TrainConfig(resume="auto")`; its directory must be reachable from every host where the chief may be.
+    Each process finds the cluster in `TF_CONFIG` and its secret in `TOWERPACK_TOKEN`, so `resolve_cluster()`
+    and `DistributedTrainer` work as usual. When a process fails, the others have `grace` seconds to end; if
+    restarts are left, all processes start again. The function itself continues from its checkpoint, with
+    `TrainConfig(resume="auto")`; the directory must be reachable from every host on which the chief may run.
 
     Args:
-        train: what each process runs; it travels by cloudpickle.
-        processes: how many.
-        max_restarts: how often to start all again after a failure.
-        min_processes: each restart has one process less, but at least so many. None: always `processes`.
-        options: what Ray gives each process, such as `{"num_cpus": 4, "num_gpus": 1}`.
-        grace: seconds that processes get to end by themselves after one has failed.
+        train: the function to run in each process; sent by cloudpickle.
+        processes: the number of processes.
+        max_restarts: the maximum number of restarts after failures.
+        min_processes: each restart uses one process less, down to this number. None: always `processes`.
+        options: Ray's options for each process, such as `{"num_cpus": 4, "num_gpus": 1}`.
+        grace: the time, in seconds, for processes to end after one has failed.
 
     Returns:
-        The values that the function returned, by rank.
+        The return values of the function, by rank.
 
     Raises:
         MissingExtraError: Ray is not installed.
@@ -65,14 +65,14 @@ def launch_on_ray(
 
 
 def _describe(failure: BaseException) -> str:
-    # Ray's error begins with the whole of the other process's traceback, in colours.
+    # Ray's error begins with the whole traceback of the other process, in colours.
     cause = getattr(failure, "cause", None)
     return describe_error(failure if cause is None else cause)
 
 
 @final
 class _Process:
-    """One process of a training; Ray makes an actor of it."""
+    """One process of a training, run as a Ray actor."""
 
     def address(self) -> str:
         import ray
@@ -99,7 +99,7 @@ def _run_once(
     ray: Any, train: Callable[[], Any], count: int, options: dict[str, Any], grace: float
 ) -> tuple[list[Any], BaseException | None]:
     """Returns the values of all processes, and the first failure."""
-    # Ray must not restart one alone: the others cannot go on with it.
+    # Ray must not restart a single process: the others cannot continue with it.
     actor = ray.remote(_Process).options(**{"num_cpus": 1, "max_restarts": 0, **options})
     actors = [actor.remote() for _ in range(count)]
     try:

@@ -1,4 +1,4 @@
-"""Tensors exchanged between processes: averaged gradients, broadcast variables, and their carriers."""
+"""The exchange of tensors between processes: averaged gradients, broadcast variables, and communicators."""
 
 from ._average_over_processes import (
     Averaged,

@@ -1,4 +1,4 @@
-"""Gradients averaged over processes, all or none, and how one process ends the others' next step."""
+"""Gradients averaged over processes, all or none, and the signal that ends the others' next step."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = [
 
 _log = logging.getLogger("towerpack_trainers")
 
-# The types that TensorFlow's collectives carry. Others travel as a wider type, which holds all their values.
+# The dtypes of TensorFlow's collectives. Other dtypes are sent as a wider dtype that holds all their values.
 _CARRIED = {tf.float16, tf.bfloat16, tf.float32, tf.float64, tf.int32, tf.int64}
 _CARRIED_AS = {
     tf.bool: tf.int32,
@@ -44,8 +44,8 @@ class Averaged:
     """The exchange of a training step.
 
     Attributes:
-        pairs: averaged gradients and variables. None of them is there before all are, and none at all if a
-            process stops: then an error with the text `STOPPED` is raised instead.
+        pairs: averaged gradients and variables. They become available all at once. If a process stops, none
+            becomes available, and an error with the text `STOPPED` is raised.
         stop: runs instead of the step in a process that stops, so that the others stop with it.
     """
 
@@ -57,17 +57,17 @@ class Averaged:
 class AverageOverProcesses:
     """Averages the gradients of each objective over all processes: the `exchange` of a `SingleDeviceBuilder`.
 
-    Where one op trains several objectives, their exchanges may run at the same time, in any order. Carriers
-    that need one order in all processes (MPI, and NCCL) need the ops of `Builder.updates`, run in turn.
+    If one op trains several objectives, their exchanges may run concurrently, in any order. Communicators
+    that need the same order in all processes (MPI and NCCL) need the ops of `Builder.updates`, run in turn.
 
     Args:
-        communicator: carries the gradients.
+        communicator: sends the gradients.
 
     Attributes:
-        stops: one op per objective, in their order. A process that stops runs the op of the update that the
-            others are about to run; all of them, if the others are about to train all objectives at once.
-        sum: the function by which builders sum tensors of the model over all processes, as
-            `SumOverProcesses` does; each step then begins with the first sum. None for one process.
+        stops: one op per objective, in order. A process that stops runs the op of the update that the others
+            are about to run; all ops, if the others are about to train all objectives at once.
+        sum: the function with which builders sum tensors of the model over all processes; see
+            `SumOverProcesses`. Each step then begins with the first sum. None for one process.
     """
 
     def __init__(self, communicator: Communicator) -> None:
@@ -77,7 +77,7 @@ class AverageOverProcesses:
         self.sum: SumOverProcesses | None = self._sums if communicator.size > 1 else None
 
     def summed(self) -> dict[str, str]:
-        """Returns type and shape of what `sum` has summed, by its number."""
+        """Returns dtype and shape of each tensor that `sum` has summed, by number."""
         return {f"number {number}": what for number, what in enumerate(self._sums.taken)}
 
     def __call__(self, pairs: Pairs) -> Pairs:
@@ -90,21 +90,21 @@ class AverageOverProcesses:
 def average_over_processes(
     pairs: Pairs, communicator: Communicator, after: Sequence[tf.Operation] = ()
 ) -> Averaged:
-    """Averages gradients over all processes, in as few exchanges as there are types.
+    """Averages gradients over all processes, with one exchange for each dtype if possible.
 
     Args:
         pairs: gradients and variables of this process. Sparse gradients are made dense, with a warning:
             processes touch different rows.
-        communicator: carries them.
+        communicator: sends the gradients.
         after: ops that the exchange waits for, such as earlier exchanges of the step.
 
     Raises:
-        ConfigError: a layer of the graph asks for statistics of all batches of a step, and nothing has
-            connected it with the other processes.
+        ConfigError: a layer of the graph needs statistics of all batches of a step, but is not connected with
+            the other processes.
     """
     _check_statistics(communicator.size)
     gradients = [_make_dense(gradient, variable) for gradient, variable in pairs]
-    # In front, so that it is the first element of the first bucket.
+    # In front, so that it becomes the first element of the first bucket.
     going_on = tf.zeros([1])
 
     def average_unless_stopped(buckets: list[tf.Tensor]) -> list[tf.Tensor]:
@@ -122,10 +122,10 @@ def average_over_processes(
 
 
 def broadcast_variables(variables: Sequence[tf.Variable], communicator: Communicator) -> tf.Operation:
-    """Makes an op that gives variables the values they have in the chief.
+    """Makes an op that sets variables to their values in the chief.
 
     Raises:
-        TypeError: a variable's type cannot be sent.
+        TypeError: the dtype of a variable cannot be sent.
     """
     with tf.name_scope("broadcast"):
         values = [_read_as_carried(variable) for variable in variables]
@@ -145,15 +145,15 @@ def exchange_packed(
     exchange: Callable[[list[tf.Tensor]], Sequence[tf.Tensor]],
     limit: int,
 ) -> list[tf.Tensor]:
-    """Sends tensors of static shapes through an exchange of flat ones.
+    """Sends tensors of static shapes through an exchange of flat tensors.
 
     Args:
-        tensors: at least one.
+        tensors: at least one tensor.
         exchange: takes and returns flat tensors, one per bucket.
-        limit: elements in a bucket.
+        limit: the number of elements in a bucket.
 
     Returns:
-        Tensors of the same shapes and types, in the same order. None is there before all are.
+        Tensors of the same shapes and dtypes, in the same order. They become available all at once.
     """
     shapes, dtypes = [tensor.shape for tensor in tensors], [tensor.dtype for tensor in tensors]
     buckets = Buckets.by_size(shapes, dtypes, limit)
@@ -164,20 +164,21 @@ def _check_statistics(size: int) -> None:
     layers = sorted(set(tf.get_collection(UNSYNCHRONIZED)))
     if layers and size > 1:
         raise ConfigError(
-            f"sync_statistics=True of {', '.join(layers)}: each of the {size} processes would normalise by "
-            "batches of its own, since nothing has connected its towers with the others'. Build them by a "
-            "builder that was made with exchange=processes.gradient_exchange, or leave sync_statistics out."
+            f"sync_statistics=True of {', '.join(layers)}: each of the {size} processes would normalise with "
+            "its own batches only, since its towers are not connected with those of the others. Use a "
+            "builder that was made with exchange=processes.gradient_exchange, or remove sync_statistics."
         )
 
 
 def _make_dense(gradient: Any, variable: tf.Variable) -> tf.Tensor:
     if isinstance(gradient, tf.IndexedSlices):
         _log.warning(
-            "The gradient of %s is sparse; it is made dense, %s elements, to be averaged over processes.",
+            "The gradient of %s is sparse; it is converted to dense (%s elements) and averaged over "
+            "processes.",
             variable.op.name,
             variable.shape.num_elements(),
         )
-    # Through the variable's shape: an exchange needs it static, and a gradient's may have been lost.
+    # Through the variable's shape: an exchange needs a static shape, which a gradient may have lost.
     return tf.ensure_shape(tf.convert_to_tensor(gradient), variable.shape)
 
 
@@ -185,14 +186,14 @@ def _read_as_carried(variable: tf.Variable) -> tf.Tensor:
     dtype, value = variable.dtype.base_dtype, variable.read_value()
     if not variable.shape.is_fully_defined():
         raise TypeError(
-            f"Variable {variable.op.name!r} has shape {variable.shape}; processes exchange only "
-            "variables whose shapes are known."
+            f"Variable {variable.op.name!r} has shape {variable.shape}; processes can exchange only "
+            "variables of known shapes."
         )
     if dtype in _CARRIED:
         return value
     if dtype not in _CARRIED_AS:
         raise TypeError(
             f"Variable {variable.op.name!r} has dtype {dtype.name}, which processes cannot exchange. "
-            "Keep it in tf.GraphKeys.LOCAL_VARIABLES, where each process has its own."
+            "Keep it in tf.GraphKeys.LOCAL_VARIABLES, so that each process has its own."
         )
     return tf.cast(value, _CARRIED_AS[dtype])

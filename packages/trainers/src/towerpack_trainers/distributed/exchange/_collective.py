@@ -1,4 +1,4 @@
-"""Exchange by TensorFlow's own collective runtime: `CollectiveReduceV2` over gRPC, or NCCL between GPUs."""
+"""Exchange through TensorFlow's collective runtime: `CollectiveReduceV2` over gRPC, or NCCL between GPUs."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ __all__ = ["CollectiveCommunicator"]
 
 _GROUP_KEY = 1
 
-# The ops' own `timeout_seconds` is not used: TensorFlow 2.21 starts a thread for each exchange that has one,
-# and lets it sleep to the end of the time, though the exchange is over. The group's heartbeats end a step
-# that takes too long instead.
+# The ops' own `timeout_seconds` is not used: TensorFlow 2.21 starts a thread for each exchange with a
+# timeout, and the thread sleeps to the end of the time even if the exchange is over. Instead, the group's
+# heartbeats end a step that takes too long.
 
 
 @final
 class CollectiveCommunicator(Communicator):
     """TensorFlow's collective ops between the servers of a cluster.
 
-    Making one waits until all processes are there. Its server starts with the first session, on this
-    process's address of the cluster, and lives as long as the process: TensorFlow cannot stop one.
+    The constructor waits until all processes have connected. The server starts with the first session, on
+    this process's address in the cluster, and runs until the process ends: TensorFlow cannot stop it.
 
     Args:
         cluster: the processes.
         hint: "ring" exchanges over gRPC, "nccl" between GPUs (not run on GPUs by our CI), "auto" lets
             TensorFlow choose by device.
-        start_timeout: seconds to wait for all processes.
-        peer_timeout: seconds of silence after which one counts as lost.
-        step_timeout: seconds that one exchange may take. It includes waiting for the slowest process, so it
-            must be longer than the chief's longest evaluation between two steps.
-        token: a secret by which the processes know one another; None: `TOWERPACK_TOKEN` of the environment,
-            which launchers set. Processes that meet at a loopback address need none.
+        start_timeout: the time to wait for all processes, in seconds.
+        peer_timeout: the time without a heartbeat, in seconds, after which a process counts as lost.
+        step_timeout: the maximum time of one exchange, in seconds. It includes waiting for the slowest
+            process, so it must be longer than the chief's longest evaluation between two steps.
+        token: a secret that authenticates the processes to each other; None: `TOWERPACK_TOKEN` of the
+            environment, which launchers set. Processes that connect through a loopback address need none.
 
     Raises:
-        ClusterError: an unknown hint; or there is no token, and the processes meet over a network.
-        RendezvousError: a process did not come.
+        ClusterError: the hint is unknown; or there is no token, and the processes connect over a network.
+        RendezvousError: a process did not connect.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class CollectiveCommunicator(Communicator):
             return [tf.identity(tensor) for tensor in tensors]
         reduced: list[tf.Tensor] = []
         for tensor, key in zip(tensors, self._latest):
-            # NCCL hangs where processes start its operations in different orders.
+            # NCCL hangs if processes start its operations in different orders.
             with tf.control_dependencies(reduced[-1:] if self._hint == "nccl" else []):
                 reduced.append(
                     tf.raw_ops.CollectiveReduceV2(
@@ -112,14 +112,14 @@ class CollectiveCommunicator(Communicator):
         changed = tf.ConfigProto()
         changed.CopyFrom(config)
         changed.experimental.collective_group_leader = f"/job:{leader_job}/replica:0/task:{leader_index}"
-        # A session of one process asks no other one, which may be late or gone, for its devices.
+        # A session of one process must not query the devices of others, which may be late or gone.
         changed.device_filters.append(f"/job:{job}/task:{index}")
-        # Variables and queues of an earlier training in this process stay its own.
+        # Separates the variables and queues of this training from those of an earlier one in this process.
         changed.isolate_session_state = True
         if self._server is None:
             spec = tf.train.ClusterSpec(self.cluster.spec())
             self._server = tf.distribute.Server(spec, job_name=job, task_index=index, config=changed)
             self.target = self._server.target
-        # Nobody exchanges before every server answers.
+        # No process exchanges tensors before every server answers.
         self.group.barrier()
         return changed

@@ -1,4 +1,4 @@
-"""The interface by which tensors go from process to process, whatever carries them."""
+"""The interface for sending tensors between processes, independent of the transport."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ __all__ = ["Communicator"]
 
 
 class Communicator(abc.ABC):
-    """Adds ops to a graph that exchange tensors between processes, and knows who they are.
+    """Adds ops to a graph that exchange tensors between the processes of a group.
 
-    All processes add the same exchanges in the same order. An exchange runs in all processes or waits.
+    All processes must add the same exchanges in the same order. An exchange runs in all processes or waits.
 
     Attributes:
         group: the processes.
-        target: what sessions connect to, as `tf.Session(target)` takes it.
-        bucket_size: elements up to which tensors are joined before they are exchanged; larger ones go alone.
+        target: the target of sessions, as for `tf.Session(target)`.
+        bucket_size: the number of elements up to which tensors are joined before an exchange; larger tensors
+            are sent separately.
     """
 
     group: ProcessGroup
@@ -42,25 +43,25 @@ class Communicator(abc.ABC):
         """Averages each tensor over all processes.
 
         Args:
-            tensors: of static shapes and equal in all processes but for their values; float16, bfloat16,
-                float32 or float64.
+            tensors: tensors with static shapes that are equal in all processes; float16, bfloat16, float32 or
+                float64.
         """
 
     @abc.abstractmethod
     def repeat_all_reduce(self, tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
         """Repeats the exchange of the latest `all_reduce` with other values.
 
-        Run instead of that one, never with it in one session call.
+        Run it instead of that one, never in the same session call.
         """
 
     @abc.abstractmethod
     def broadcast(self, tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-        """Sends each tensor's value in the chief to all processes; also of int32 and int64."""
+        """Sends each tensor's value in the chief to all processes; also supports int32 and int64."""
 
     def prepare(self, config: tf.ConfigProto) -> tf.ConfigProto:
-        """Prepares for sessions; returns their options, changed where the exchange needs it."""
+        """Prepares for sessions; returns the session options, changed as the exchange requires."""
         return config
 
     def close(self, failure: str | None = None) -> None:
-        """Leaves the group; with a failure, the others stop and name it."""
+        """Leaves the group; after a failure, the others stop and report it."""
         self.group.close(failure)

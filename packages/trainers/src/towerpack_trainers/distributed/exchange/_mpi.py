@@ -1,4 +1,4 @@
-"""Exchange by MPI, through mpi4py: for clusters whose network MPI knows best."""
+"""Exchange through MPI, with mpi4py: for clusters with networks that MPI supports best."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ._recycled_arrays import RecycledArrays
 
 __all__ = ["MPICommunicator"]
 
-# Waiting costs a core, as in MPI itself; after this long there is something to wait for.
+# Busy-waiting uses a core, as in MPI itself; after this time, the thread sleeps between polls.
 _SPIN_SECONDS = 0.005
 
 _Exchange = Callable[..., list[np.ndarray]]
@@ -26,23 +26,24 @@ _Exchange = Callable[..., list[np.ndarray]]
 
 @final
 class MPICommunicator(Communicator):
-    """MPI's own exchange, of one buffer in main memory for all tensors of a type.
+    """Exchanges tensors with MPI, in one buffer in main memory for all tensors of a dtype.
 
-    Heartbeats go over TCP connections of our own, since MPI waits for ever for a process that hangs.
+    Heartbeats use separate TCP connections, since MPI waits for ever for a process that hangs.
 
     Args:
-        comm: an `mpi4py.MPI.Comm`, of which a duplicate is used; None: `MPI.COMM_WORLD`.
-        start_timeout: seconds to wait for all processes.
-        peer_timeout: seconds of silence after which one counts as lost.
-        step_timeout: seconds that one exchange may take, including the wait for the slowest process.
+        comm: an `mpi4py.MPI.Comm`, which is duplicated; None: `MPI.COMM_WORLD`.
+        start_timeout: the time to wait for all processes, in seconds.
+        peer_timeout: the time without a heartbeat, in seconds, after which a process counts as lost.
+        step_timeout: the maximum time of one exchange, in seconds, including the wait for the slowest
+            process.
 
     Raises:
         MissingExtraError: mpi4py is not installed.
-        RendezvousError: the processes cannot reach one another by TCP.
+        RendezvousError: the processes cannot connect over TCP.
     """
 
-    # Large tensors are written into MPI's buffer and read out of it as they are; joining small ones first
-    # costs less than a call of NumPy for each.
+    # Large tensors are written into MPI's buffer and read from it directly; joining small ones first costs
+    # less than a NumPy call for each.
     bucket_size = 1 << 12
 
     def __init__(
@@ -63,16 +64,16 @@ class MPICommunicator(Communicator):
         return self._at_once(tensors, self._average)
 
     def repeat_all_reduce(self, tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-        # MPI matches exchanges by their order, which is that of the tensors' types.
+        # MPI matches exchanges by their order, which is the order of the tensors' dtypes.
         return self._at_once(tensors, self._average)
 
     def broadcast(self, tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
         return self._at_once(tensors, self._send)
 
     def close(self, failure: str | None = None) -> None:
-        """Leaves the group; after a failure, the process will end by MPI's abort.
+        """Leaves the group; after a failure, the process will end with MPI's abort.
 
-        Without that, MPI's own end would wait for a process that is gone.
+        Without the abort, MPI's finalization would wait for a process that is gone.
         """
         if failure is not None and self.size > 1:
             atexit.register(_abort, self._mpi, self._comm)
@@ -94,7 +95,7 @@ class MPICommunicator(Communicator):
             places = [place for place, values in enumerate(given) if values.dtype == dtype]
             whole, parts = self._results.row([given[place].shape for place in places], dtype)
             for place, part in zip(places, parts):
-                # A mean is a sum of shares, and these have to be written there in any case.
+                # A mean is a sum of scaled values, and these have to be written there in any case.
                 averages[place] = np.multiply(given[place], 1 / self.size, out=part)
             self._wait(self._comm.Iallreduce(self._mpi.IN_PLACE, whole), whole)
         return averages
@@ -106,7 +107,7 @@ class MPICommunicator(Communicator):
         return sent
 
     def _wait(self, request: Any, *buffers: np.ndarray) -> None:
-        """Waits for an exchange, and gives it up when a process is lost."""
+        """Waits for an exchange; stops waiting when a process is lost."""
         start = time.perf_counter()
         while not request.Test():
             waited = time.perf_counter() - start
@@ -114,14 +115,14 @@ class MPICommunicator(Communicator):
                 try:
                     self.group.check()
                 except BaseException:
-                    # MPI may still write to them.
+                    # MPI may still write to the buffers.
                     self._pending += [request, buffers]
                     raise
                 time.sleep(5e-5)
 
 
 def _as_mpi_type(tensor: tf.Tensor) -> tf.Tensor:
-    # MPI knows no half types: these are summed as float32.
+    # MPI has no half-precision types: these are summed as float32.
     return tf.cast(tensor, tf.float32) if tensor.dtype in (tf.float16, tf.bfloat16) else tensor
 
 
@@ -146,7 +147,7 @@ def _join(
     names = [f"rank {number} ({host})" for number, host in enumerate(hosts)]
     if size == 1:
         return ProcessGroup(0, names, Connections({}, {}), peer_timeout, step_timeout)
-    # The token travels as all else does that MPI carries.
+    # The token is sent the same way as all other data of MPI.
     handshake = Handshake(names, f"mpi of {size}", comm.bcast(make_token() if rank == 0 else None))
     if rank == 0:
         told: list[int | None] = []
@@ -158,13 +159,13 @@ def _join(
         try:
             connections = receive_calls(0, handshake, start_timeout, ready=tell)
         except BaseException:
-            if not told:  # else the others wait for ever
+            if not told:  # otherwise the others wait for ever
                 tell(None)
             raise
     else:
         port = comm.bcast(None)
         if port is None:
-            raise RendezvousError(f"{names[0]} cannot be called; its own error says why.")
+            raise RendezvousError(f"{names[0]} is not reachable; see its own error.")
         local = ["127.0.0.1"] if hosts[rank] == hosts[0] else []
         connections = call_chief([*local, hosts[0]], port, rank, handshake, start_timeout)
     return ProcessGroup(rank, names, connections, peer_timeout, step_timeout)

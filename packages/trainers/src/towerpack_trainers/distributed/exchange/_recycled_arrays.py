@@ -1,4 +1,4 @@
-"""Arrays that TensorFlow takes as they are, in memory that is used again when it lets go of them."""
+"""Arrays that TensorFlow uses without a copy, in memory that is reused after TensorFlow releases it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 
 __all__ = ["RecycledArrays"]
 
-_ALIGNMENT = 64  # bytes; TensorFlow copies what begins elsewhere
+_ALIGNMENT = 64  # bytes; TensorFlow copies arrays with another alignment
 _KEEP = 2  # of each size: one that a step still reads while the next one is written
 
 
@@ -21,8 +21,8 @@ _KEEP = 2  # of each size: one that a step still reads while the next one is wri
 class RecycledArrays:
     """Makes arrays for the results of functions that TensorFlow calls.
 
-    A fresh array of megabytes is memory that the kernel finds and clears page by page, and TensorFlow copies
-    it into another such: for an exchange over MPI, more than the exchange itself.
+    For a new array of megabytes, the kernel allocates and clears memory page by page, and TensorFlow copies
+    it into another such array: for an exchange over MPI, this costs more than the exchange itself.
     """
 
     def __init__(self) -> None:
@@ -31,10 +31,10 @@ class RecycledArrays:
     def row(
         self, shapes: Sequence[tuple[int, ...]], dtype: np.dtype[Any]
     ) -> tuple[np.ndarray, list[np.ndarray]]:
-        """Makes arrays side by side in memory that no other array uses, their contents arbitrary.
+        """Makes adjacent arrays in memory that no other array uses, with arbitrary contents.
 
         Returns:
-            All of it, flat; and its stretches, of these shapes. Between them are gaps.
+            The whole memory, flat; and its parts, with the given shapes. There are gaps between them.
         """
         step = max(1, _ALIGNMENT // dtype.itemsize)
         sizes = [math.prod(shape) for shape in shapes]
@@ -52,7 +52,8 @@ class RecycledArrays:
             memory = home.pop()
         except IndexError:
             memory = bytearray(nbytes + _ALIGNMENT)
-        # Over bytes, no array: views of views keep the innermost array alive, which has to be this one.
+        # Over bytes instead of an array: views of views keep the innermost array alive, which must be this
+        # one.
         begin = -np.frombuffer(memory, np.uint8).ctypes.data % _ALIGNMENT
         array: np.ndarray = np.ndarray((size,), dtype, memory, begin)
         weakref.finalize(array, home.append, memory).atexit = False

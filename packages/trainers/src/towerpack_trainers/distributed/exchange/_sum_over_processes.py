@@ -1,4 +1,4 @@
-"""Sums over all processes for layers of the model, in one order everywhere, and how a process stops there."""
+"""Sums over all processes for layers of the model, in the same order everywhere, and the signal to stop."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ STOPPED = "towerpack: another process stops here"
 class SumOverProcesses:
     """Adds sums over all processes to a graph.
 
-    Each sum waits for the one before it, so all processes exchange in one order, whatever else they compute
-    in a step. Sums within the gradients of one objective do not wait for those of another objective, which
-    may be trained in another session call.
+    Each sum waits for the one before it, so all processes exchange in the same order, regardless of their
+    other computations in a step. Sums within the gradients of one objective do not wait for those of another
+    objective, which may be trained in another session call.
 
     Args:
         communicator: the processes.
 
     Attributes:
-        stop: runs instead of the step in a process that stops: takes part in the first sum of the graph,
-            after which no process goes on. None while there is no sum.
-        taken: what was summed, in order, to be compared between processes.
+        stop: runs instead of the step in a process that stops. It takes part in the first sum of the graph,
+            after which all processes stop. None without a sum.
+        taken: the summed tensors, in order, to be compared between processes.
     """
 
     def __init__(self, communicator: Communicator) -> None:
@@ -42,15 +42,15 @@ class SumOverProcesses:
 
         Args:
             tensor: a float tensor of static shape.
-            objective: the number of the objective whose gradients are being made; None: the model itself.
+            objective: the number of the objective of the current gradients; None: the model itself.
 
         Raises:
-            ConfigError: the tensor has another type, or its shape is not known.
+            ConfigError: the tensor has another dtype, or its shape is unknown.
         """
         _check(tensor)
         self.taken.append(f"{tensor.dtype.name} {tensor.shape.as_list()}")
         flat = tf.reshape(tensor, [-1])
-        # A group of collectives is on one device in each process, whatever device asks.
+        # A group of collectives uses one device in each process, regardless of the requesting device.
         with tf.name_scope("sum_over_processes"), tf.device(None):
             with tf.control_dependencies(self.before(objective)):
                 average = self._exchange_first(flat) if self.stop is None else self._exchange(flat)
@@ -58,7 +58,7 @@ class SumOverProcesses:
             return tf.reshape(average * self._communicator.size, tensor.shape)
 
     def before(self, objective: int | None) -> list[tf.Operation]:
-        """Returns the op that the next exchange of an objective waits for, if there is one."""
+        """Returns the op that the next exchange of an objective waits for, in a list; empty without one."""
         latest = self._latest.get(objective, self._latest.get(None))
         return [] if latest is None else [latest]
 
@@ -76,13 +76,13 @@ class SumOverProcesses:
 
 
 def refuse_if_stopped(flag: tf.Tensor) -> tf.Operation:
-    """Makes an op that fails with the text `STOPPED` if a process has set a flag that all have exchanged."""
+    """Makes an op that fails with the text `STOPPED` if any process has set the exchanged flag."""
     return tf.debugging.Assert(tf.equal(flag, 0), [STOPPED], name="nobody_stops")
 
 
 def _check(tensor: tf.Tensor) -> None:
     if not tensor.dtype.is_floating or not tensor.shape.is_fully_defined():
         raise ConfigError(
-            f"Processes sum float tensors of static shapes for the layers of a model; received {tensor.name} "
-            f"of shape {tensor.shape} and type {tensor.dtype.name}."
+            "Layers of a model can sum only float tensors of static shapes over processes; received "
+            f"{tensor.name} of shape {tensor.shape} and type {tensor.dtype.name}."
         )

@@ -1,4 +1,4 @@
-"""The processes of one training: how they meet, agree, and notice that one is lost."""
+"""The group of processes in one training: rendezvous, agreement, and detection of lost processes."""
 
 from ._connection import Connection, connect, encode, listen
 from ._handshake import Handshake

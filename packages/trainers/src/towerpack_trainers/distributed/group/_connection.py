@@ -1,7 +1,7 @@
-"""JSON messages over TCP: all that processes send one another besides tensors.
+"""JSON messages over TCP, for all communication between processes except tensors.
 
-Nothing that arrives is unpickled, and no message is larger than its reader allows. The connections are not
-encrypted, and TensorFlow's own server, which takes the port over later, runs any graph that it is sent: train
+Received data is never unpickled, and the reader limits the size of a message. The connections are not
+encrypted, and TensorFlow's own server, which uses the same port later, runs any graph that it receives: train
 on a network that you trust.
 """
 
@@ -18,21 +18,21 @@ __all__ = ["LARGEST", "Connection", "connect", "encode", "listen"]
 
 _HEADER = struct.Struct(">4sI")
 _MAGIC = b"TWP1"
-# Bytes of a message from a process that belongs to the cluster.
+# The largest message, in bytes, from a process that belongs to the cluster.
 LARGEST = 1 << 30
 
 
 @final
 class Connection:
-    """Carries messages both ways. `fileno()` makes it usable with selectors.
+    """Sends and receives messages. `fileno()` allows its use with selectors.
 
     Args:
         sock: the connected socket.
-        largest: bytes of the largest message that is read; 1 GiB by default.
+        largest: the largest message to read, in bytes; 1 GiB by default.
 
     Attributes:
         largest: may be changed between two messages.
-        unsent: bytes that `post` has not sent yet.
+        unsent: the number of bytes that `post` has not sent yet.
     """
 
     def __init__(self, sock: socket.socket, largest: int = LARGEST) -> None:
@@ -43,7 +43,7 @@ class Connection:
         self._received = bytearray()
 
     def fileno(self) -> int:
-        """Returns the socket's descriptor; -1 when closed."""
+        """Returns the socket's descriptor; -1 after `close`."""
         return self._sock.fileno()
 
     def send(self, message: Any, timeout: float | None = None) -> None:
@@ -51,7 +51,7 @@ class Connection:
 
         Args:
             message: JSON values.
-            timeout: seconds for all of it; None waits without limit.
+            timeout: the time for the whole message, in seconds; None waits without limit.
 
         Raises:
             OSError: the connection is broken, or the time is over (TimeoutError).
@@ -63,7 +63,8 @@ class Connection:
         """Waits for one message.
 
         Args:
-            timeout: seconds for all of it, however it is cut into packets; None waits without limit.
+            timeout: the time for the whole message, in seconds, over all its packets; None waits without
+                limit.
 
         Raises:
             EOFError: the other side has closed the connection.
@@ -74,16 +75,16 @@ class Connection:
         while (message := self._next()) is None:
             left = None if deadline is None else deadline - time.monotonic()
             if left is not None and left <= 0:
-                raise TimeoutError(f"no whole message came within {timeout:g} s")
+                raise TimeoutError(f"no complete message arrived within {timeout:g} s")
             self._sock.settimeout(left)
             self._read()
         return message[0]
 
     def receive_pending(self) -> list[Any]:
-        """Returns the messages that are complete after one read; to be called when the socket is readable.
+        """Returns the messages that are complete after one read. Call it when the socket is readable.
 
         Raises:
-            EOFError, ValueError, OSError: as `receive`; it never waits.
+            EOFError, ValueError, OSError: see `receive`; it never waits.
         """
         self._never_wait()
         with contextlib.suppress(BlockingIOError):
@@ -94,7 +95,7 @@ class Connection:
         return messages
 
     def post(self, frame: bytes = b"") -> None:
-        """Sends what `encode` has made, and what was posted before, as far as that needs no waiting.
+        """Sends a frame from `encode`, after earlier unsent frames, as far as possible without waiting.
 
         Raises:
             OSError: the connection is broken.
@@ -114,8 +115,8 @@ class Connection:
             self.unsent += frame[sent:]
 
     def close(self) -> None:
-        """Closes the connection, and wakes the threads that wait on either side of it."""
-        with contextlib.suppress(OSError):  # the other side has closed it already
+        """Closes the connection, and wakes waiting threads on both sides."""
+        with contextlib.suppress(OSError):  # the other side has already closed it
             self._sock.shutdown(socket.SHUT_RDWR)
         self._sock.close()
 
@@ -135,9 +136,9 @@ class Connection:
             return None
         magic, length = _HEADER.unpack_from(self._received)
         if magic != _MAGIC:
-            raise ValueError(f"received {bytes(self._received[:8])!r}, which is not of this protocol")
+            raise ValueError(f"received {bytes(self._received[:8])!r}, which is not this protocol")
         if length > self.largest:
-            raise ValueError(f"received a message of {length} bytes; at most {self.largest} are expected")
+            raise ValueError(f"received a message of {length} bytes; expected at most {self.largest}")
         end = _HEADER.size + length
         if len(self._received) < end:
             return None
@@ -150,23 +151,23 @@ class Connection:
 
 
 def encode(message: Any) -> bytes:
-    """Returns a message of JSON values as the bytes that are sent."""
+    """Encodes a message of JSON values as bytes."""
     body = json.dumps(message).encode()
     return _HEADER.pack(_MAGIC, len(body)) + body
 
 
 def listen(port: int, host: str = "") -> socket.socket:
-    """Makes a socket that listens on one interface, or on all; port 0 takes a free one.
+    """Makes a socket that listens on one interface, or on all; port 0 selects a free port.
 
     Raises:
-        OSError: the port is taken, or no interface has this address.
+        OSError: the port is in use, or no interface has this address.
     """
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    # TensorFlow's server takes the port over while the accepted connections live on.
+    # TensorFlow's server uses the port later, while the accepted connections stay open.
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))
-        # The kernel cuts it to its own limit. Whoever finds the queue full tries again a second later.
+        # The kernel limits it further. Callers that find the queue full try again a second later.
         listener.listen(4096)
     except OSError:
         listener.close()

@@ -1,8 +1,8 @@
-"""Heartbeats: a thread that finds out which process is lost, whatever the training is doing.
+"""Heartbeats: a thread that detects lost processes, independently of the training's own threads.
 
-Every process has a connection to the chief over which both sides send heartbeats, with their progress. A
-connection that closes, or is silent for too long, means a lost process; the chief tells all others which.
-Collectives cannot do that: they fail with errors that name no process, or do not fail at all.
+Every process has a connection to the chief, over which both sides send heartbeats with their progress. A
+connection that closes, or that is silent for too long, means a lost process; the chief reports it to all
+others. Collectives cannot do that: their errors name no process, or they do not fail at all.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ __all__ = ["HeartbeatMonitor", "LostPeer", "Progress"]
 
 _log = logging.getLogger("towerpack_trainers")
 
-# How long a process that leaves waits for others to take its last message.
+# The maximum time, in seconds, that a leaving process waits for others to read its last message.
 _FAREWELL_SECONDS = 3.0
 
 
 @final
 @attrs.frozen
 class LostPeer:
-    """A process that is lost.
+    """A lost process.
 
     Attributes:
-        rank: its rank; None where that is not known.
-        reason: how it was lost.
+        rank: its rank; None if it is not known.
+        reason: the reason of the loss.
     """
 
     rank: int | None
@@ -45,7 +45,7 @@ class LostPeer:
 
 @final
 class Progress(NamedTuple):
-    """How many steps a process has finished, and whether it is in the next one."""
+    """The number of finished steps of a process, and whether it is in the next one."""
 
     steps: int
     in_step: bool
@@ -53,21 +53,21 @@ class Progress(NamedTuple):
 
 @final
 class HeartbeatMonitor:
-    """Sends heartbeats, and finds out from those of others which process is lost, in a thread.
+    """Sends heartbeats, and detects lost processes from those of others, in a thread.
 
     Args:
-        rank: this process.
+        rank: the rank of this process.
         names: the name of each rank in messages.
-        connections: by rank: the chief's to all others, the others' to the chief.
-        timeout: seconds of silence after which a process is lost.
+        connections: by rank: those of the chief to all others, or that of another process to the chief.
+        timeout: the time without a heartbeat, in seconds, after which a process counts as lost.
         on_lost_peer: called in the thread, once, when a process is lost.
         on_heartbeat: called in the thread, about every second.
 
     Attributes:
-        lost_peer: the first process that was lost; None while all live.
+        lost_peer: the first lost process; None while all are alive.
         peer_lost: set when `lost_peer` is.
         progress: the latest progress of each rank.
-        stop_reasons: for each rank that has announced that it stops, why.
+        stop_reasons: the reason of each rank that has announced its stop.
     """
 
     def __init__(
@@ -102,26 +102,26 @@ class HeartbeatMonitor:
     # ---- called by the training
 
     def note_progress(self, steps: int, in_step: bool) -> None:
-        """Notes the progress of this process, for its next heartbeat."""
+        """Records the progress of this process, for its next heartbeat."""
         self.progress[self._rank] = Progress(steps, in_step)
 
     def send(self, **message: Any) -> None:
-        """Sends all others a message, without waiting for the next heartbeat."""
+        """Sends a message to all others, without waiting for the next heartbeat."""
         self._outbox.append({"from": self._rank, **message})
         self._wake_up()
 
     def leave(self, failure: str | None = None) -> None:
-        """Announces that this process leaves, in good order or because of a failure, and ends the thread."""
+        """Announces that this process leaves, normally or because of a failure, and ends the thread."""
         if self._thread.is_alive():
             message = {"left": True} if failure is None else {"failed": failure}
             self._outbox.append({"from": self._rank, **message})
-            self._leaving = True  # after the message: the thread ends when nothing is left to be sent
+            self._leaving = True  # after the message: the thread ends when nothing is left to send
             self._wake_up()
             self._thread.join(10)
         self._wake.close()
 
     def _wake_up(self) -> None:
-        with contextlib.suppress(OSError):  # the thread has ended, so no process is left to be told
+        with contextlib.suppress(OSError):  # the thread has ended, so there is no process left to notify
             self._wake.send(b".")
 
     # ---- the thread
@@ -130,9 +130,9 @@ class HeartbeatMonitor:
         try:
             self._watch()
             self._flush(time.monotonic() + _FAREWELL_SECONDS)
-        except BaseException as error:  # the training must not wait for a thread that is gone
-            _log.exception("The thread of the heartbeats has failed")
-            reason = f"this process cannot follow the heartbeats any more ({describe_error(error)})"
+        except BaseException as error:  # the training must not wait for a dead thread
+            _log.exception("The heartbeat thread failed")
+            reason = f"the heartbeat thread of this process failed ({describe_error(error)})"
             self.lost_peer = self.lost_peer or LostPeer(None, reason)
             self.peer_lost.set()
             self._call_back(self._on_lost_peer)
@@ -153,7 +153,7 @@ class HeartbeatMonitor:
             wait = 0 if is_due else max(next_heartbeat - time.monotonic(), 0)
             for key, events in self._selector.select(wait):
                 self._attend(key.data, events)
-            # Messages are read before silence counts: this process itself may have been stopped meanwhile.
+            # Messages are read before silence counts: this process itself may have been suspended.
             if is_due:
                 self._check_heartbeats()
             while self._outbox:
@@ -179,14 +179,14 @@ class HeartbeatMonitor:
             for message in self._connections[rank].receive_pending():
                 self._handle(rank, message)
         except (OSError, EOFError) as error:
-            self._report_lost(rank, f"its process has ended, or was cut off ({_text(error)})")
-        except Exception as error:  # whatever it has sent, this thread has to go on for the others
-            self._report_lost(rank, f"its heartbeats are damaged: {describe_error(error)}")
+            self._report_lost(rank, f"its process ended, or was disconnected ({_text(error)})")
+        except Exception as error:  # this thread must continue for the others after any message
+            self._report_lost(rank, f"it sent an invalid heartbeat: {describe_error(error)}")
 
     def _handle(self, rank: int, message: Any) -> None:
         if not isinstance(message, dict):
             raise ValueError(f"received {repr(message)[:60]} instead of an object")
-        # The chief alone passes on what others have said.
+        # Only the chief forwards messages of others.
         sender = rank if self._rank == 0 else self._known(message.get("from", rank))
         for who, steps, in_step in message.get("progress", ()):
             if self._known(who) != self._rank:
@@ -212,11 +212,11 @@ class HeartbeatMonitor:
         latest = time.monotonic() - self._timeout
         for rank in [rank for rank in self._connections if self._last_seen[rank] < latest]:
             self._report_lost(
-                rank, f"it sent no heartbeat for {self._timeout:g} s: it hangs, or the network does"
+                rank, f"it sent no heartbeat for {self._timeout:g} s: the process or the network hangs"
             )
 
     def _report_lost(self, rank: int | None, reason: str, sender: int | None = None) -> None:
-        """Reports a lost process. Only the first one counts: losses after it are its consequences."""
+        """Reports a lost process. Only the first one counts: later losses are its consequences."""
         if self.lost_peer is None:
             self.lost_peer = LostPeer(rank, reason)
             if self._rank == 0:
@@ -230,12 +230,12 @@ class HeartbeatMonitor:
         try:
             function()
         except Exception:
-            _log.exception("What a lost process should have interrupted was not")
+            _log.exception("The callback for a lost peer failed")
 
     def _post_all(self, message: dict[str, Any]) -> None:
         frame, may_wait = encode(message), "progress" not in message
         for rank, connection in list(self._connections.items()):
-            # A process that does not read gets one heartbeat when it reads again, not all that it missed.
+            # A process that does not read receives one heartbeat later, not all that it missed.
             if message["from"] != rank and (may_wait or not connection.unsent):
                 self._post(rank, frame)
 
@@ -245,8 +245,8 @@ class HeartbeatMonitor:
         try:
             connection.post(frame)
         except OSError as error:
-            # Its last messages may still be unread, and say more than this error.
-            _log.debug("%s cannot be told %s: %s", self._names[rank], frame, error)
+            # Its last messages may still be unread, and contain more details than this error.
+            _log.debug("%s cannot receive %s: %s", self._names[rank], frame, error)
             connection.unsent.clear()
         waits = bool(connection.unsent)
         if waits != waited:
@@ -254,7 +254,7 @@ class HeartbeatMonitor:
             self._selector.modify(connection, selectors.EVENT_READ | write, rank)
 
     def _flush(self, deadline: float) -> None:
-        """Waits until the last messages are sent, such as why this process leaves, and reads no others."""
+        """Waits until the last messages are sent, such as the reason of leaving; reads no others."""
         self._selector.unregister(self._woken)
         for rank, connection in list(self._connections.items()):
             if connection.unsent:

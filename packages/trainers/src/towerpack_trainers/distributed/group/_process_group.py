@@ -1,4 +1,4 @@
-"""The processes of one training as a group: its members, their agreement, and the loss of one."""
+"""The group of processes in one training: its members, their agreement, and the loss of one."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ __all__ = ["ProcessGroup", "check_times", "join_cluster"]
 
 _log = logging.getLogger("towerpack_trainers")
 
-_LONGEST_REASON = 1000  # characters; a heartbeat has room for more, and no reader does
+_LONGEST_REASON = 1000  # characters, for readability; a heartbeat has room for more
 
 
 @final
 class ProcessGroup:
-    """The processes that train together, and all that they exchange besides tensors.
+    """The processes of a training, with all their communication except tensors.
 
-    All of them make the same calls in the same order: `gather`, `share` and `barrier` wait for all, and raise
-    as soon as one is lost.
+    All of them must make the same calls in the same order: `gather`, `share` and `barrier` wait for all, and
+    raise as soon as a process is lost.
 
     Args:
-        rank: this process.
+        rank: the rank of this process.
         names: the name of each rank in messages.
         connections: the connections from the rendezvous.
-        peer_timeout: seconds of silence after which a process is lost.
-        step_timeout: seconds that an `interruptible` block may take.
+        peer_timeout: the time without a heartbeat, in seconds, after which a process counts as lost.
+        step_timeout: the maximum time of an `interruptible` block, in seconds.
     """
 
     def __init__(
@@ -69,13 +69,13 @@ class ProcessGroup:
 
     @property
     def progress(self) -> dict[int, Progress]:
-        """The progress of each rank that has reported one, as its latest heartbeat says."""
+        """The progress of each rank, from its latest heartbeat."""
         return {**self._monitor.progress}
 
     # ---- agreeing
 
     def gather(self, value: Any) -> list[Any]:
-        """Brings together one value of each process, by rank, in all processes.
+        """Collects one value of each process, by rank, in all processes.
 
         Args:
             value: JSON values.
@@ -94,7 +94,7 @@ class ProcessGroup:
             return values
 
     def share(self, value: Any = None) -> Any:
-        """Returns the chief's value in all processes; the values that others give do not count.
+        """Returns the chief's value in all processes; the values of others are ignored.
 
         Raises:
             PeerLostError: a process is lost.
@@ -107,13 +107,13 @@ class ProcessGroup:
             return value
 
     def barrier(self) -> None:
-        """Waits until all processes are here."""
+        """Waits until all processes have reached this call."""
         self.gather(None)
 
     # ---- failing together
 
     def check(self) -> None:
-        """Does nothing while all processes live.
+        """Returns if all processes are alive.
 
         Raises:
             PeerLostError: a process is lost; the message names it.
@@ -125,15 +125,15 @@ class ProcessGroup:
 
     @contextlib.contextmanager
     def interruptible(self, step: int, cancel: Callable[[], None]) -> Iterator[None]:
-        """Runs a block that waits for others; `cancel` wakes it if one of them is lost, or it takes too long.
+        """Runs a block that waits for others; `cancel` interrupts it after a lost process or a time-out.
 
         Args:
-            step: how many steps this process has finished, for reports.
+            step: the number of finished steps of this process, for reports.
             cancel: called in another thread, and only while the block runs.
 
         Raises:
-            PeerLostError: one was lost before, or while, the block ran; or the time was over. What the
-                cancelled block has raised is its cause.
+            PeerLostError: a process was lost before or during the block; or the time is over. The error of
+                the cancelled block is its cause.
         """
         self._since = time.monotonic()
         self._monitor.note_progress(step, in_step=True)
@@ -142,7 +142,7 @@ class ProcessGroup:
             self.check()
             yield
         except Exception as broken:
-            # A cancelled block fails with errors of many kinds, such as that its session is closed.
+            # A cancelled block fails with various errors, such as that of a closed session.
             if self._end_of_block() and not isinstance(broken, PeerLostError):
                 self._raise_loss(broken)
             raise
@@ -152,7 +152,7 @@ class ProcessGroup:
         self.check()
 
     def _end_of_block(self) -> bool:
-        """Lets nothing be cancelled from now on; returns whether the block was."""
+        """Disables cancelling; returns whether the block was cancelled."""
         with self._cancelling:
             self._cancel = None
             return self._cancelled
@@ -183,10 +183,10 @@ class ProcessGroup:
                 self._cancel_block()
 
     def wait_for_lost_peer(self, timeout: float | None = None) -> None:
-        """Waits until the lost process is known that a failed exchange was caused by.
+        """Waits until the process that broke the exchange is identified.
 
         Args:
-            timeout: seconds to wait; None: as long as finding it out may take.
+            timeout: the time to wait, in seconds; None: the longest time that the detection may take.
 
         Raises:
             PeerLostError: a process is lost; the message names it.
@@ -195,47 +195,47 @@ class ProcessGroup:
         self.check()
 
     def error(self) -> PeerLostError:
-        """Returns the error that names the lost process."""
+        """Returns the error for the lost process."""
         lost = self._monitor.lost_peer
         assert lost is not None
         if lost.rank == self.rank:
             return PeerLostError(
                 f"The others have given up this process ({self.names[self.rank]}): {lost.reason}. "
-                "They have stopped; start all of them again.",
+                "They have stopped; start all processes again.",
                 lost.rank,
             )
         name = "Another process" if lost.rank is None else self.names[lost.rank]
         progress = self._monitor.progress.get(-1 if lost.rank is None else lost.rank)
-        far = "" if progress is None else f" It had last reported {progress.steps} finished steps."
+        far = "" if progress is None else f" Its last report: {progress.steps} finished steps."
         return PeerLostError(
-            f"{name} is lost: {lost.reason}.{far} Nothing of an unfinished step was saved; start all "
-            'processes again with resume="auto", or let a launcher do it.',
+            f"{name} is lost: {lost.reason}.{far} The unfinished step was not saved; start all processes "
+            'again with resume="auto", or use a launcher.',
             lost.rank,
         )
 
     def late(self) -> PeerLostError:
-        """Returns the error of a process that waits in vain for others that live."""
+        """Returns the error for a wait that timed out although all processes are alive."""
         progress = {rank: self._monitor.progress.get(rank, Progress(0, False)) for rank in range(self.size)}
         absent = [rank for rank, (_, in_step) in progress.items() if rank != self.rank and not in_step]
         far = enumerate_names(
-            f"{self.names[rank]}: {steps} finished steps, {'in' if in_step else 'outside of'} the next"
+            f"{self.names[rank]}: {steps} finished steps, {'in' if in_step else 'outside'} the next"
             for rank, (steps, in_step) in sorted(progress.items(), key=lambda item: item[0] not in absent)
         )
         names = enumerate_names(self.names[rank] for rank in absent) or "Another process"
         return PeerLostError(
-            f"{names} did not come to an exchange in time, though all send heartbeats. Does a callback "
-            f"wait there, or the data? As last reported: {far}. The time allowed is step_timeout=.",
+            f"{names} did not join an exchange in time, but all of them send heartbeats. Does a callback or "
+            f"the data block there? Last reports: {far}. The time limit is step_timeout=.",
             absent[0] if len(absent) == 1 else None,
         )
 
     # ---- ending
 
     def announce_stop(self, reason: str) -> None:
-        """Tells the others why this process is about to stop in good order."""
+        """Sends the others the reason of a normal stop."""
         self._monitor.send(stops=reason[:_LONGEST_REASON])
 
     def reason_of_stop(self, timeout: float = 2.0) -> str:
-        """Returns why another process has stopped in good order."""
+        """Returns the reason of another process's normal stop."""
         deadline = time.monotonic() + timeout
         while not self._monitor.stop_reasons and time.monotonic() < deadline:
             time.sleep(0.01)
@@ -245,7 +245,7 @@ class ProcessGroup:
         return "; ".join(named) or "another process stopped"
 
     def close(self, failure: str | None = None) -> None:
-        """Leaves the group; with a failure, the others stop and name it."""
+        """Leaves the group; after a failure, the others stop and report it."""
         if not self._closed:
             self._closed = True
             self._monitor.leave(failure and failure[:_LONGEST_REASON])
@@ -266,9 +266,9 @@ class ProcessGroup:
         try:
             yield
         except (OSError, EOFError, ValueError) as broken:
-            # The connection breaks with the process; heartbeats tell which, or which was lost before.
+            # The connection breaks with the process; heartbeats identify it, or a process lost before.
             self.wait_for_lost_peer()
-            raise PeerLostError(f"The connection between the processes broke: {broken}.") from broken
+            raise PeerLostError(f"The connection between the processes is broken: {broken}.") from broken
 
 
 def join_cluster(
@@ -278,24 +278,24 @@ def join_cluster(
     step_timeout: float = math.inf,
     token: str | None = None,
 ) -> ProcessGroup:
-    """Waits until all processes of a cluster are there.
+    """Waits until all processes of a cluster have connected.
 
     Args:
         cluster: the processes.
-        start_timeout: seconds to wait for all of them.
-        peer_timeout: seconds of silence after which one counts as lost, from then on.
-        step_timeout: seconds that an exchange may take.
-        token: a secret that all of them have; None: `TOWERPACK_TOKEN` of the environment. Processes that
-            meet at a loopback address need none.
+        start_timeout: the time to wait for all of them, in seconds.
+        peer_timeout: the time without a heartbeat, in seconds, after which a process counts as lost.
+        step_timeout: the maximum time of an exchange, in seconds.
+        token: their shared secret; None: `TOWERPACK_TOKEN` of the environment. Processes that connect
+            through a loopback address need none.
 
     Raises:
-        ClusterError: there is no token, and there has to be.
-        RendezvousError: a process is not there in time.
+        ClusterError: a required token is missing.
+        RendezvousError: a process did not connect in time.
     """
     check_times(start_timeout=start_timeout, peer_timeout=peer_timeout, step_timeout=step_timeout)
     names = [f"rank {rank} ({address})" for rank, address in enumerate(cluster.addresses)]
     connections = Connections({}, {}) if cluster.size == 1 else _meet(cluster, names, start_timeout, token)
-    _log.info("Rank %d of %d; all processes are there.", cluster.rank, cluster.size)
+    _log.info("Rank %d of %d; all processes are connected.", cluster.rank, cluster.size)
     return ProcessGroup(cluster.rank, names, connections, peer_timeout, step_timeout)
 
 
@@ -305,7 +305,7 @@ def _meet(cluster: Cluster, names: Sequence[str], timeout: float, token: str | N
     host, port = split_address(cluster.addresses[0])
     if not cluster.is_chief:
         return call_chief([host], port, cluster.rank, handshake, timeout)
-    # Where all are on this host, no other one can call.
+    # If all processes are on this host, no other host can connect.
     return receive_calls(port, handshake, timeout, host=host if all(map(is_loopback, hosts)) else "")
 
 
@@ -313,7 +313,7 @@ def check_times(**times: float) -> None:
     """Checks time-outs.
 
     Raises:
-        ValueError: one is no positive number.
+        ValueError: a time-out is not a positive number.
     """
     for name, value in times.items():
         if not isinstance(value, (int, float)) or isinstance(value, bool) or not value > 0:

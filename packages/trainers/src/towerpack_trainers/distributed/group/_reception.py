@@ -1,4 +1,4 @@
-"""The chief's side of the rendezvous: one thread answers all callers at once, strangers among them."""
+"""The chief's side of the rendezvous: one thread answers all callers concurrently, strangers included."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ __all__ = ["Connections", "Reception", "check_open_files"]
 
 _log = logging.getLogger("towerpack_trainers")
 
-# Seconds that a caller gets to say who it is; a process of the cluster does so at once.
+# The time, in seconds, for a caller to identify itself; a process of the cluster does so at once.
 _HELLO_SECONDS = 10.0
-# Callers beside those that are expected. A health check or a scanner leaves no more than a few.
+# The number of callers besides the expected ones. Health checks and scanners rarely exceed it.
 _MOST_STRANGERS = 1024
-_MOST_AT_ONCE = 256  # so that a flood of them leaves time for those that have been accepted
+_MOST_AT_ONCE = 256  # so that a flood of callers leaves time for the accepted ones
 _SPARE_FILES = 64
 _NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
@@ -33,10 +33,11 @@ _NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 @final
 @attrs.frozen
 class Connections:
-    """The connections of one process by the other side's rank: a chief has all, the others have 0.
+    """The connections of one process by rank: a chief has one to each other process, the others one to rank
+    0.
 
     Attributes:
-        control: for messages in turn.
+        control: for synchronous messages.
         heartbeat: for heartbeats.
     """
 
@@ -44,7 +45,7 @@ class Connections:
     heartbeat: dict[int, Connection]
 
     def close(self) -> None:
-        """Closes all of them."""
+        """Closes all connections."""
         for connection in (*self.control.values(), *self.heartbeat.values()):
             connection.close()
 
@@ -52,11 +53,11 @@ class Connections:
 @final
 @attrs.frozen(eq=False)
 class _Caller:
-    """A connection whose other side has not joined yet.
+    """A connection to a process that has not joined yet.
 
     Attributes:
-        challenge: what the chief has sent it.
-        deadline: when it is given up.
+        challenge: the chief's message to it.
+        deadline: the time at which it is dropped.
     """
 
     challenge: dict[str, Any]
@@ -65,14 +66,14 @@ class _Caller:
 
 @final
 class Reception:
-    """Waits until all other processes have called, and never for one caller alone.
+    """Waits until all other processes have connected; no single caller can block it.
 
-    Whatever a caller does (silence, a byte now and then, damaged messages, a reset) ends that caller. One
-    that has joined and is gone again before all have come makes room for its next try.
+    An error of one caller (silence, slow sending, damaged messages, a reset) ends only its own connection. A
+    process that has joined and disconnects before all have joined may try again.
 
     Args:
-        listener: where they call.
-        handshake: what a caller must know.
+        listener: the listening socket.
+        handshake: the cluster's secret and identity.
     """
 
     def __init__(self, listener: socket.socket, handshake: Handshake) -> None:
@@ -80,18 +81,18 @@ class Reception:
         self.connections = Connections({}, {})
         self._listener, self._handshake = listener, handshake
         self._others = len(handshake.names) - 1
-        self._callers: dict[Connection, _Caller] = {}  # in the order in which they came
-        # Of those that are welcome, joined or still callers: where its connection is, besides here.
+        self._callers: dict[Connection, _Caller] = {}  # in the order of arrival
+        # The place of each accepted connection, joined or still among the callers.
         self._places: dict[Connection, tuple[dict[int, Connection], int]] = {}
         self._joined: set[Connection] = set()
         self._selector = selectors.DefaultSelector()
         self._selector.register(listener, selectors.EVENT_READ)
 
     def wait_for_all(self, deadline: float) -> list[int]:
-        """Answers callers until all have come, or the time is over.
+        """Answers callers until all processes have joined, or the time is over.
 
         Returns:
-            The ranks that did not come. `connections` has those that did.
+            The missing ranks. `connections` has the others.
         """
         try:
             while len(self._joined) < 2 * self._others and (left := deadline - time.monotonic()) > 0:
@@ -117,10 +118,10 @@ class Reception:
             except OSError as error:
                 if error.errno in _NO_DESCRIPTOR and not self._make_room():
                     raise RendezvousError(
-                        f"{self._handshake.names[0]} can accept no more processes: {error}. Raise the number "
-                        "of files that it may open (`ulimit -n`)."
+                        f"{self._handshake.names[0]} cannot accept more processes: {error}. Raise its limit "
+                        "of open files (`ulimit -n`)."
                     ) from error
-                continue  # a caller that has gone before it was accepted
+                continue  # a caller that disconnected before it was accepted
             if len(self._callers) >= 2 * self._others + _MOST_STRANGERS:
                 self._make_room()
             self._greet(Connection(sock, LARGEST_HELLO))
@@ -135,22 +136,22 @@ class Reception:
             self._drop(connection)
 
     def _make_room(self) -> bool:
-        """Drops the caller that has been silent for longest; returns whether there was one."""
+        """Drops the caller with the longest silence; returns whether there was one."""
         for connection in self._callers:
             self._drop(connection)
             return True
         return False
 
     def _attend(self, connection: Connection) -> None:
-        if connection.fileno() < 0:  # dropped, since this round of events began
+        if connection.fileno() < 0:  # dropped since this round of events began
             return
         try:
             messages = connection.receive_pending()
             if messages:
                 [message] = messages
                 self._answer(connection, self._callers[connection], message)
-        except Exception as error:  # a stranger may do anything, and must not end more than its own call
-            _log.debug("A caller at the rendezvous is dropped: %s", describe_error(error))
+        except Exception as error:  # an error caused by a stranger must end only its own connection
+            _log.debug("Dropped a caller at the rendezvous: %s", describe_error(error))
             self._drop(connection)
 
     def _answer(self, connection: Connection, caller: _Caller, hello: Any) -> None:
@@ -162,7 +163,7 @@ class Reception:
         if refusal is None:
             place, rank = getattr(self.connections, hello["purpose"]), hello["rank"]
             if rank in place:
-                refusal = f"another process has joined as rank {rank} already."
+                refusal = f"another process has already joined as rank {rank}."
         if refusal is not None:
             connection.post(encode({"refused": refusal}))
             self._drop(connection)
@@ -191,16 +192,16 @@ class Reception:
 
 
 def check_open_files(processes: int) -> None:
-    """Checks that this process may open as many files as the chief needs connections.
+    """Checks that this process may open enough files for the connections of a chief.
 
     Raises:
-        RendezvousError: it may not.
+        RendezvousError: the limit is too low.
     """
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = 2 * (processes - 1) + len(os.listdir("/proc/self/fd")) + _SPARE_FILES
     if limit != resource.RLIM_INFINITY and needed > limit:
         raise RendezvousError(
-            f"The chief of {processes} processes has two connections to each of the others, so it needs "
-            f"{needed} open files, and may open {limit}. Raise the limit where it is started: "
+            f"The chief of {processes} processes has two connections to each of the others and needs "
+            f"{needed} open files; the limit is {limit}. Raise it before the start: "
             f"`ulimit -n {1 << needed.bit_length()}`."
         )

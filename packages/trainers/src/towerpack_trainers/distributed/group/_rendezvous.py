@@ -1,7 +1,7 @@
-"""How processes find one another: all call the chief, which answers when all are there.
+"""The rendezvous: all processes connect to the chief, which answers when all have joined.
 
-The chief listens on its own address of the cluster, before TensorFlow's server does, so no other port is
-needed. Each process keeps two connections to it: one for control messages in turn, one for heartbeats.
+The chief listens on its own address in the cluster, before TensorFlow's server does, so no other port is
+needed. Each process keeps two connections to it: one for control messages, one for heartbeats.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ from ._reception import Connections, Reception, check_open_files
 __all__ = ["call_chief", "receive_calls"]
 
 _RETRY = 0.2
-# What a listener makes of a call that is not at a rendezvous: the server of an earlier try that is ending.
+# The errors of a call to another listener than the rendezvous, such as the ending server of an earlier
+# attempt.
 _NOT_THE_CHIEF = (OSError, EOFError, ValueError)
-# A heartbeat has the progress of every process.
+# A heartbeat contains the progress of every process.
 _LARGEST_HEARTBEAT, _LARGEST_PROGRESS = 1 << 16, 64
 
 
@@ -34,17 +35,17 @@ def receive_calls(
     ready: Callable[[int], None] | None = None,
     host: str = "",
 ) -> Connections:
-    """Waits, as the chief, until all others have called.
+    """Waits, as the chief, until all other processes have connected.
 
     Args:
-        port: where to listen; 0 takes a free one.
-        handshake: what all processes of this cluster have in common.
-        timeout: seconds until all must be there.
-        ready: called with the port once it can be called.
+        port: the port to listen on; 0 selects a free one.
+        handshake: the shared facts of this cluster.
+        timeout: the time until all must have joined, in seconds.
+        ready: called with the port once the socket listens.
         host: the address to listen on; all of this host's by default.
 
     Raises:
-        RendezvousError: the port is taken, or a process did not call in time.
+        RendezvousError: the port is in use, or a process did not connect in time.
     """
     deadline, names = time.monotonic() + timeout, handshake.names
     check_open_files(len(names))
@@ -64,7 +65,7 @@ def receive_calls(
             connections.close()
             raise
     for connection in connections.control.values():
-        with contextlib.suppress(OSError):  # gone already, which the heartbeats will tell
+        with contextlib.suppress(OSError):  # already gone, which the heartbeats will report
             connection.post(encode("all are here"))
     return _for_training(connections, len(names))
 
@@ -72,12 +73,12 @@ def receive_calls(
 def call_chief(
     hosts: Sequence[str], port: int, rank: int, handshake: Handshake, timeout: float
 ) -> Connections:
-    """Calls the chief, and waits until all others have called it.
+    """Connects to the chief, and waits until all others have connected.
 
     Args:
-        hosts: names of the chief's host to try, in their order.
+        hosts: names of the chief's host to try, in order.
         port, handshake, timeout: as for `receive_calls`.
-        rank: this process.
+        rank: the rank of this process.
 
     Raises:
         RendezvousError: the chief does not answer, or refuses this process.
@@ -108,7 +109,7 @@ def _listen(port: int, host: str, deadline: float, name: str) -> socket.socket:
         try:
             return listen(port, host)
         except OSError as error:
-            # The process of an earlier try may not have ended yet.
+            # The process of an earlier attempt may still be ending.
             if error.errno != errno.EADDRINUSE or time.monotonic() > deadline:
                 raise RendezvousError(
                     f"{name} cannot listen on port {port}: {error}. Does another process use it, such as an "
@@ -144,8 +145,8 @@ def _call(
                 reason = error
         time.sleep(_RETRY)
     raise RendezvousError(
-        f"{handshake.names[0]} could not be joined within {timeout:g} s; the last try ended with "
-        f"{type(reason).__name__}: {reason}. Was it started, and is its address right?"
+        f"{handshake.names[0]} could not be reached within {timeout:g} s; the last attempt ended with "
+        f"{type(reason).__name__}: {reason}. Was it started, and is its address correct?"
     ) from reason
 
 
@@ -160,9 +161,9 @@ def _introduce(connection: Connection, rank: int, purpose: str, handshake: Hands
 
 def _wait_for_all(control: Connection, deadline: float, name: str) -> None:
     try:
-        # The chief gives up at its own deadline, which may be a little later, and closes the connection.
+        # The chief times out at its own deadline, which may be a little later, and closes the connection.
         control.receive(max(deadline - time.monotonic(), 0) + 10)
     except (OSError, EOFError, ValueError) as error:
         raise RendezvousError(
-            f"{name} gave up before all processes had joined. Its own error names those that are missing."
+            f"{name} gave up before all processes had joined. Its own error names the missing ones."
         ) from error

@@ -1,4 +1,4 @@
-"""Traces of trainings: spans of time on a clock that all processes of a machine share, and files of them."""
+"""Traces of trainings: spans of time on a clock shared by all processes of a machine, and trace files."""
 
 from ._timed_calls import timed_calls, timed_session
 from ._trace_files import merge_traces, read_trace, write_trace

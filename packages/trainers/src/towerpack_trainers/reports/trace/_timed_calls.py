@@ -1,4 +1,4 @@
-"""Steps and session calls that are recorded; as they are, where nothing records them."""
+"""Records the time of steps and session calls, if a trace is active."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ Result = TypeVar("Result")
 def timed_calls(
     loop: LoopState, run_step: Callable[[], None], run_unobserved: Callable[[], int]
 ) -> tuple[Callable[[], None], Callable[[], int]]:
-    """Returns both ways to run steps, recorded if the loop records.
+    """Returns both functions that run steps, wrapped for recording if the loop records.
 
     Args:
-        loop: the counters; after a call they say which step it was.
+        loop: the counters; after a call they identify the step.
         run_step: runs the next step.
-        run_unobserved: runs several; returns their number, 0 for none.
+        run_unobserved: runs several steps; returns their number, 0 for none.
     """
     record = loop.record
     if record is None:
@@ -47,13 +47,13 @@ def timed_calls(
 
 
 def timed_session(sess: tf.Session, loop: LoopState) -> tf.Session:
-    """Returns a session whose calls are recorded if the loop records; else the session itself."""
+    """Returns a session that records its calls if the loop records; otherwise the session itself."""
     return sess if loop.record is None else cast(tf.Session, _TimedSession(sess, loop.record))
 
 
 @final
 class _TimedSession:
-    """A session, with the time of each call; what it makes callable is timed, too."""
+    """A session that records the time of each call, including calls of its callables."""
 
     def __init__(self, sess: tf.Session, record: Callable[[str, str, float, float], None]) -> None:
         self._timed_sess = sess

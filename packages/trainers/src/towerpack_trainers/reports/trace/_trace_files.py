@@ -1,4 +1,4 @@
-"""Trace files: in the trace event format, with what says whose clock their times are of."""
+"""Trace files in the trace event format, with a description of their clock."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _CLOCK = ("clock", "host", "boot_id")
 
 
 def clock_of_this_machine() -> dict[str, str]:
-    """Returns what traces that can be put together have in common: `CLOCK_MONOTONIC` begins with a boot."""
+    """Returns the description of this machine's clock: `CLOCK_MONOTONIC` begins with a boot."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     except OSError:
@@ -30,36 +30,36 @@ def read_trace(path: Path) -> dict[str, Any]:
     """Reads a trace.
 
     Raises:
-        TraceError: the file is none that this library has written.
+        TraceError: the file was not written by this library.
         OSError: the file cannot be read.
     """
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
-        raise TraceError(f"{path} is no trace: it is not JSON ({error}).") from error
+        raise TraceError(f"{path} is not a trace: it is not JSON ({error}).") from error
     if not isinstance(found, dict) or not isinstance(found.get("traceEvents"), list):
-        raise TraceError(f"{path} is no trace: it has no list of traceEvents.")
+        raise TraceError(f"{path} is not a trace: it has no list of traceEvents.")
     other = found.get("otherData")
     if not isinstance(other, dict) or not all(isinstance(other.get(name), str) for name in _CLOCK):
         raise TraceError(
-            f"{path} does not say which clock its times are of. Give traces that TrainConfig(trace=...) or "
-            "`python -m towerpack_dataflow bench --trace` has written."
+            f"{path} does not describe its clock. Use traces written by TrainConfig(trace=...) or "
+            "`python -m towerpack_dataflow bench --trace`."
         )
     return found
 
 
 def merge_traces(paths: Sequence[Path]) -> dict[str, Any]:
-    """Puts traces of one machine together: their times are of one clock already.
+    """Merges traces of one machine; their times already use the same clock.
 
     Args:
-        paths: of the traces.
+        paths: the paths of the traces.
 
     Returns:
         The trace, with all their events.
 
     Raises:
-        TraceError: one of them is no trace, or they are of different hosts, boots or clocks.
-        OSError: one of them cannot be read.
+        TraceError: a file is not a trace, or the traces have different hosts, boots or clocks.
+        OSError: a file cannot be read.
     """
     traces = [read_trace(path) for path in paths]
     first = traces[0]["otherData"]
@@ -67,18 +67,18 @@ def merge_traces(paths: Sequence[Path]) -> dict[str, Any]:
         for name, found in ((name, trace["otherData"][name]) for name in _CLOCK):
             if found != first[name]:
                 raise TraceError(
-                    f"{path} is of the {name} {found!r}, and {paths[0]} of {first[name]!r}: their times "
-                    "have nothing in common. Put together traces of one host since its last boot."
+                    f"{path} has the {name} {found!r}, but {paths[0]} has {first[name]!r}: their times "
+                    "cannot be compared. Merge traces of one host since its last boot."
                 )
     events = [event for trace in traces for event in trace["traceEvents"]]
     return {"traceEvents": events, "otherData": {name: first[name] for name in _CLOCK}}
 
 
 def write_trace(path: Path, trace: dict[str, Any]) -> None:
-    """Writes a trace, as a whole or not at all.
+    """Writes a trace, completely or not at all.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: the file cannot be written.
     """
     with atomic_write(path) as aside, aside.open("w", encoding="utf-8") as file:
         json.dump({**trace, "displayTimeUnit": "ms"}, file)

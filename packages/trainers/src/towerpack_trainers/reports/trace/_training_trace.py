@@ -21,23 +21,23 @@ from ._trace_files import clock_of_this_machine, write_trace
 
 __all__ = ["TrainingTrace"]
 
-# Names the directory where flows and their workers write spans, each process a file: an event of the trace
-# event format on each line. The convention is all that this wheel knows of dataflow's traces.
+# The directory in which flows and their workers write spans, one file per process, with one event of the
+# trace event format on each line. This wheel depends on dataflow's traces only through this convention.
 _VARIABLE = "TOWERPACK_TRACE"
 _MOST_SPANS = 100_000  # about 20 MB of memory, and of the file
 
 
 @final
 class TrainingTrace:
-    """Records where the time of a run goes. Enter it for as long as the run lasts; then the file is written.
+    """Records the time of a run. Enter it before the run; when the block ends, the file is written.
 
-    Of more than 100,000 spans the first ones are kept, and an event says where they end. The workers of a
-    flow have as many each.
+    Only the first 100,000 spans are kept, and an event marks their end. Each worker of a flow has the same
+    limit.
 
     Args:
-        path: of the file; None for none, which costs nothing.
-        loop: gets the function that records, for all that have it.
-        rank: of the process, which goes into the file's name; None: it trains alone.
+        path: the path of the file; None for none, which costs nothing.
+        loop: receives the recording function, for all its users.
+        rank: the rank of the process, which becomes part of the file's name; None for a single process.
     """
 
     def __init__(self, path: Path | None, loop: LoopState, rank: int | None = None) -> None:
@@ -58,7 +58,7 @@ class TrainingTrace:
                 self._directory = tempfile.mkdtemp(prefix=f".{self.path.name}-", dir=self.path.parent)
             except OSError as error:
                 raise ConfigError(
-                    f"trace={str(self.path)!r} cannot be written: {error}. Give another file."
+                    f"trace={str(self.path)!r} cannot be written: {error}. Choose another file."
                 ) from error
             self._before = os.environ.get(_VARIABLE)
             os.environ[_VARIABLE] = os.path.abspath(self._directory)
@@ -85,10 +85,10 @@ class TrainingTrace:
         """Adds a span of the calling thread.
 
         Args:
-            name: what was done.
+            name: the name of the activity.
             category: "step", "session", "callback", "checkpoint" or "wait".
-            begin: in seconds of `time.perf_counter()`, which is `CLOCK_MONOTONIC` on Linux.
-            end: likewise.
+            begin: the begin, in seconds of `time.perf_counter()`, which is `CLOCK_MONOTONIC` on Linux.
+            end: the end, likewise.
         """
         self._left -= 1
         if self._left < 0:
@@ -110,12 +110,12 @@ class TrainingTrace:
             span = {"name": what, "cat": category, "ph": "X", "ts": start, "dur": lasted}
             yield {**span, **here, "tid": thread, "args": {}}
         if self._left < 0:
-            text = f"{-self._left:,} more spans of the training were left out from here on"
+            text = f"{-self._left:,} more spans of the training were omitted from here on"
             yield {"name": text, "ph": "i", "s": "p", "ts": round(end * 1e6, 3), **here, "tid": 0}
 
 
 def _events_in(directory: Path) -> Iterator[dict[str, Any]]:
-    """Yields the events of flows and workers; of a process that was killed, the last line may be cut off."""
+    """Yields the events of flows and workers; the last line of a killed process may be incomplete."""
     for file in sorted(directory.glob("*.jsonl")):
         with file.open(encoding="utf-8", errors="replace") as lines:
             for line in lines:

@@ -1,4 +1,4 @@
-"""Actors and a learner that wait for one another as little as they can: trajectories of older policies."""
+"""Asynchronous actors and a learner that hardly wait for each other: trajectories of older policies."""
 
 from ._batch_a3c_trainer import BatchA3CTrainer
 from ._simulators import Simulators

@@ -1,4 +1,4 @@
-"""`BatchA3CTrainer`: simulators act all the time, and the learner corrects for the age of their policy."""
+"""`BatchA3CTrainer`: simulators act continuously, and the learner corrects for the age of their policy."""
 
 from __future__ import annotations
 
@@ -26,31 +26,31 @@ from ._v_trace_objective import VTraceObjective
 __all__ = ["BatchA3CTrainer"]
 
 _STEPS_PER_EPOCH = 100
-_PREFETCHED = 1  # batches; each one more makes the policy that acted one update older
+_PREFETCHED = 1  # batches; each further one makes the acting policy one update older
 
 
 @final
 class BatchA3CTrainer(BuilderTrainer):
-    """Trains a policy on trajectories that simulators make meanwhile, at their own pace.
+    """Trains a policy on trajectories that simulators make concurrently, at their own pace.
 
     The architecture is that of Tensorpack's A3C-Gym and of Babaeizadeh et al. 2016 (GA3C): simulators send
-    observations to a master in this process; whatever observations wait become one batch for the newest
-    policy; steps become trajectories, which a queue brings to the learner. As the policy has learned since it
-    acted, V-trace weighs what it did (Espeholt et al. 2018, IMPALA).
+    observations to a master in this process; all waiting observations become one batch for the newest
+    policy; steps become trajectories, which a queue brings to the learner. Since the policy has been updated
+    after it acted, V-trace weights its actions (Espeholt et al. 2018, IMPALA).
 
-    It starts the simulators, and closes them however the training ends. `global_step` counts updates, and
-    `env_steps` the steps of environments. A run that is resumed begins new episodes. Runs are not the same
-    again, whatever the seed: the order in which simulators are ready is not.
+    It starts the simulators, and closes them at the end of the training, even after an error. `global_step`
+    counts updates, and `env_steps` the steps of environments. A resumed run begins new episodes. Runs are
+    not reproducible, even with a seed, since the order in which simulators become ready varies.
 
     Args:
         config: the training; its model is a `PolicyModel`, and it has no data.
         simulators: a `towerpack_dataflow.envs.simulators.SimulatorMaster`, not started.
-        steps: of a trajectory.
-        batch_size: trajectories of an update; by default as many as there are environments.
+        steps: the number of steps in a trajectory.
+        batch_size: the number of trajectories in an update; by default, the number of environments.
         objective: the cost.
-        predictors: threads that predict.
-        prediction_batch: the most observations in one prediction; by default all that can wait.
-        devices: devices such as "/gpu:0", or how many, with a tower each; see `SyncMultiGPUTrainer`.
+        predictors: the number of prediction threads.
+        prediction_batch: the maximum number of observations in one prediction; by default, all waiting ones.
+        devices: devices such as "/gpu:0", or their number, with a tower each; see `SyncMultiGPUTrainer`.
 
     Raises:
         ConfigError: the configuration, or another argument, does not suit this trainer.
@@ -88,7 +88,7 @@ class BatchA3CTrainer(BuilderTrainer):
         )
 
     def explain(self) -> str:
-        """Describes the training, as `Trainer.explain` does, and how it acts."""
+        """Describes the training, as `Trainer.explain` does, and the acting."""
         return f"{super().explain()}\n{self._actor.describe()}"
 
     def _make_builder(self) -> Builder:

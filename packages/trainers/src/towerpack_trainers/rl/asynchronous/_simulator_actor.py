@@ -1,4 +1,4 @@
-"""Acts in simulators while the learner learns: predictions, actions, trajectories."""
+"""Acts in simulators during learning: predictions, actions, trajectories."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ __all__ = ["SimulatorActor"]
 
 @final
 class SimulatorActor(Callback):
-    """Starts the simulators with the training and ends them with it; in between it answers their states.
+    """Starts and stops the simulators with the training; in between it answers their states.
 
-    Its hooks run in the simulators' thread: they collect trajectories and ask for predictions, whose threads
-    send the actions. A full queue of trajectories holds up that thread, and with it all simulators.
+    Its hooks run in the simulators' thread: they collect trajectories and request predictions; the prediction
+    threads send the actions. A full queue of trajectories blocks that thread, and therefore all simulators.
 
     Args:
         simulators: not started yet.
         flow: takes trajectories.
-        steps: of a trajectory.
-        predictors: threads that predict.
-        prediction_batch: the most observations in one prediction.
+        steps: the number of steps in a trajectory.
+        predictors: the number of prediction threads.
+        prediction_batch: the maximum number of observations in one prediction.
 
     Attributes:
-        episodes: those that have ended in the simulators.
-        shares: where the time of the simulators goes.
+        episodes: the finished episodes of the simulators.
+        shares: the fractions of time of the simulators.
     """
 
     chief_only = False
@@ -84,7 +84,7 @@ class SimulatorActor(Callback):
             self._predict.close()
 
     def describe(self) -> str:
-        """Returns who acts, for `explain`."""
+        """Describes the simulators and threads, for `explain`."""
         return (
             f"environments: {self._simulators.num_envs} in {len(self._unrolls)} simulators; "
             f"threads that predict: {self._threads}, each for up to {self._prediction_batch} observations at "
@@ -95,7 +95,7 @@ class SimulatorActor(Callback):
     # ---- the hooks
 
     def on_states(self, states: Any) -> None:
-        """Ends a step of the trajectories, and asks for the actions of the next one."""
+        """Ends a step of the trajectories, and requests the actions of the next one."""
         number, observation = states.simulator, states.observation
         unroll = self._unrolls[number]
         self.shares.arrived(number, int(np.count_nonzero(states.valid)))
@@ -119,7 +119,7 @@ class SimulatorActor(Callback):
         self._flow.fail(error)
 
     def act(self, simulator: int, answers: Sequence[Sequence[Any]]) -> None:
-        """Sends the predicted actions; called by a thread that predicts."""
+        """Sends the predicted actions; called by a prediction thread."""
         action, log_probability = (np.stack(part) for part in zip(*answers))
         self._unrolls[simulator].act(action, log_probability)
         self.shares.sent(simulator)
@@ -127,12 +127,12 @@ class SimulatorActor(Callback):
             self._simulators.send(simulator, self._action.for_environment(action))
         except Exception:
             if self._simulators.running:
-                raise  # else the error that has ended them comes by itself, and says more
+                raise  # otherwise the error that has ended the simulators is raised, which is more specific
 
 
 @final
 class _Answers:
-    """The predictions for the environments of one simulator, until all are there."""
+    """The predictions for the environments of one simulator, until all are complete."""
 
     def __init__(self, actor: SimulatorActor, simulator: int, count: int) -> None:
         self._actor, self._simulator, self._missing = actor, simulator, count
@@ -140,7 +140,7 @@ class _Answers:
         self._lock = threading.Lock()
 
     def take(self, row: int, answer: Future[list[Any]]) -> None:
-        """Takes one answer; the last one lets the simulator go on. What fails ends the training."""
+        """Stores one answer; the last one lets the simulator continue. An error ends the training."""
         try:
             self._rows[row] = answer.result()
             with self._lock:
@@ -148,5 +148,5 @@ class _Answers:
                 complete = not self._missing
             if complete:
                 self._actor.act(self._simulator, self._rows)
-        except BaseException as error:  # in a thread of others, which would only log it
+        except BaseException as error:  # raised in a thread of the predictor, which would only log it
             self._actor.on_error(error)

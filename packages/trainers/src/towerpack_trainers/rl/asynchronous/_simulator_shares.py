@@ -1,4 +1,4 @@
-"""Where the time of simulators goes: they step, or wait for predictions, or for the learner."""
+"""The fractions of time of simulators: stepping, waiting for predictions, or waiting for the learner."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ __all__ = ["SimulatorShares"]
 
 @final
 class SimulatorShares:
-    """Adds up what simulators do; each does one thing at a time, and the shares are means over them.
+    """Sums up the time of simulators. Each does one thing at a time; the fractions are means over simulators.
 
     Args:
-        simulators: how many there are.
+        simulators: the number of simulators.
 
     Attributes:
-        names: of what `take` returns.
-        frames: steps of environments, since the beginning.
-        predictions: since the beginning.
+        names: the keys of the return value of `take`.
+        frames: the total number of steps of environments.
+        predictions: the total number of predictions.
     """
 
     names = (
@@ -38,14 +38,14 @@ class SimulatorShares:
     def __init__(self, simulators: int) -> None:
         self.frames = self.predictions = 0
         self._seconds = np.zeros(3)  # of environments, inference, learner
-        self._held = 0.0  # seconds in which the learner's queue was full, and all were held up
+        self._held = 0.0  # seconds of a full learner's queue, which blocked all simulators
         self._sent = np.full(simulators, np.nan)
         self._held_when_sent = np.zeros(simulators)
         self._asked = np.zeros(simulators)
         self._last = (perf_counter(), 0, 0, self._seconds.copy())
 
     def arrived(self, simulator: int, frames: int) -> None:
-        """Notes states of a simulator."""
+        """Records the arrival of a simulator's states."""
         self.frames += frames
         seconds = perf_counter() - self._sent[simulator]
         if not np.isnan(seconds):
@@ -54,24 +54,24 @@ class SimulatorShares:
             self._seconds[2] += held
 
     def held_up(self, seconds: float) -> None:
-        """Notes that the learner's queue was full."""
+        """Records the time of a full learner's queue."""
         self._held += seconds
         self._seconds[2] += seconds
 
     def asked(self, simulator: int, predictions: int) -> None:
-        """Notes a request for predictions."""
+        """Records a request for predictions."""
         self.predictions += predictions
         self._asked[simulator] = perf_counter()
 
     def sent(self, simulator: int) -> None:
-        """Notes that its actions were sent."""
+        """Records the sending of its actions."""
         now = perf_counter()
         self._seconds[1] += now - self._asked[simulator]
         self._sent[simulator] = now
         self._held_when_sent[simulator] = self._held
 
     def take(self) -> dict[str, float]:
-        """Returns what happened since the last call, as rates and shares; the rest is idle time."""
+        """Returns rates and fractions since the last call; the rest is idle time."""
         now, seconds = perf_counter(), self._seconds.copy()
         began, frames, predictions, before = self._last
         self._last = (now, self.frames, self.predictions, seconds)
@@ -81,7 +81,7 @@ class SimulatorShares:
         return dict(zip(self.names, [*rates, *busy, max(1 - sum(busy), 0.0)]))
 
     def as_text(self, taken: Mapping[str, float]) -> str:
-        """Returns what `take` returned as words."""
+        """Formats the return value of `take`."""
         frames, predictions = taken["frames_per_second"], taken["predictions_per_second"]
         shares = shares_as_text(taken)
         return f"{frames:,.0f} frames/s, {predictions:,.0f} predictions/s; the time of simulators: {shares}"

@@ -1,4 +1,4 @@
-"""What a trainer asks of simulators, wherever these come from."""
+"""The interface of simulators for trainers, independent of their implementation."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ __all__ = ["SimulatorHooks", "Simulators"]
 
 
 class SimulatorHooks(Protocol):
-    """What simulators call, always from one thread of theirs.
+    """The hooks that simulators call, always from the same thread.
 
-    States have `simulator`, `environments`, `observation`, `reward`, `terminated`, `truncated` and `valid`,
-    episodes `total` and `length`: see `towerpack_dataflow.envs.simulators`.
+    States have `simulator`, `environments`, `observation`, `reward`, `terminated`, `truncated` and `valid`;
+    episodes have `total` and `length`; see `towerpack_dataflow.envs.simulators`.
     """
 
     def on_states(self, states: Any) -> None:
-        """Takes the states of all environments of a simulator, which waits for actions then."""
+        """Receives the states of all environments of a simulator, which then waits for actions."""
 
     def on_episode_over(self, episode: Any) -> None:
-        """Takes the facts of an episode."""
+        """Receives the statistics of an episode."""
 
     def on_error(self, error: BaseException) -> None:
-        """Takes the error that has ended the simulators."""
+        """Receives the error that has ended the simulators."""
 
 
 class Simulators(Protocol):
-    """A `towerpack_dataflow.envs.simulators.SimulatorMaster`, as far as trainers know it.
+    """The methods of a `towerpack_dataflow.envs.simulators.SimulatorMaster` that trainers use.
 
-    An environment whose episode has ended is reset by its next step, which has no other effect.
+    After the end of an episode, the next step of the environment only resets it.
     """
 
     @property
     def running(self) -> bool:
-        """Whether there are simulators; if they were ended by an error, `on_error` is told of it."""
+        """Whether the simulators are running; `on_error` receives the error that ended them."""
 
     @property
     def simulators(self) -> Sequence[range]:
@@ -43,7 +43,7 @@ class Simulators(Protocol):
 
     @property
     def num_envs(self) -> int:
-        """How many environments all of them have."""
+        """The total number of environments."""
 
     @property
     def single_observation_space(self) -> Any:
@@ -54,10 +54,10 @@ class Simulators(Protocol):
         """The space of one action."""
 
     def start(self, hooks: SimulatorHooks) -> None:
-        """Lets the hooks be called from now on."""
+        """Enables the hooks."""
 
     def send(self, simulator: int, actions: np.ndarray) -> None:
-        """Sends actions to a simulator that waits for them; from any thread."""
+        """Sends actions to a waiting simulator, from any thread."""
 
     def close(self) -> None:
         """Ends the simulators."""

@@ -1,4 +1,4 @@
-"""Trajectories on their way from simulators to the learner: collected by steps, then batches of a flow."""
+"""Trajectories between simulators and the learner: collected step by step, then batched by a flow."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ class Unroll:
     """Collects the steps of the environments of one simulator, until each has made a trajectory.
 
     Args:
-        environments: how many.
-        steps: of a trajectory.
-        observation: dtype and shape of one.
-        action: dtype and shape of one.
+        environments: the number of environments.
+        steps: the number of steps in a trajectory.
+        observation: dtype and shape of one observation.
+        action: dtype and shape of one action.
     """
 
     def __init__(
@@ -32,21 +32,21 @@ class Unroll:
     ) -> None:
         self._rows, self._steps = (environments, steps), steps
         self._observation, self._action = observation, action
-        self._at = -1  # the step that was begun last
+        self._at = -1  # the latest step that was begun
         self._begin()
 
     def end_step(self, reward: np.ndarray, terminated: np.ndarray, valid: np.ndarray) -> None:
-        """Adds what the last step did; nothing at the beginning."""
+        """Adds the results of the last step; does nothing at the beginning."""
         if self._at >= 0:
             self._reward[:, self._at] = reward
             self._terminated[:, self._at] = terminated
             self._valid[:, self._at] = valid
 
     def observe(self, observation: np.ndarray) -> list[tuple[np.ndarray, ...]]:
-        """Adds the observations that the next step begins with.
+        """Adds the observations at the beginning of the next step.
 
         Returns:
-            The trajectories, if these are complete now, as arrays in the order of `TrajectoryTensors`.
+            The trajectories, if they are complete now, as arrays in the order of `TrajectoryTensors`.
         """
         self._observations[:, self._at + 1] = observation
         self._at += 1
@@ -77,11 +77,11 @@ class Unroll:
 
 @final
 class TrajectoryFlow:
-    """Yields batches of trajectories as they come: a live flow, which has no position.
+    """Yields batches of trajectories in the order of arrival: a live flow, which has no position.
 
     Args:
-        batch_size: trajectories of a batch.
-        capacity: how many trajectories may wait; a put of more waits, too.
+        batch_size: the number of trajectories in a batch.
+        capacity: the number of waiting trajectories up to which `put` does not wait.
     """
 
     live = True
@@ -101,13 +101,13 @@ class TrajectoryFlow:
             self._changed.notify_all()
 
     def fail(self, error: BaseException) -> None:
-        """Lets the reader raise an error, the first one that is given."""
+        """Makes the reader raise an error; only the first error counts."""
         with self._changed:
             self._error = self._error or error
             self._changed.notify_all()
 
     def close(self) -> None:
-        """Ends the flow: the reader, and who waits for it."""
+        """Ends the flow for the reader and for waiting writers."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()

@@ -20,13 +20,13 @@ class TrajectoryTensors(NamedTuple):
     """Trajectories of the same number of steps, as the inputs of the graph.
 
     Attributes:
-        observation: [batch * (steps + 1), ...], one trajectory after the other: an acting replica takes the
-            same input.
+        observation: [batch * (steps + 1), ...], one trajectory after the other, the same input as for acting.
         action: [batch, steps, ...].
-        behaviour_log_probability: float32 [batch, steps], of the action by the policy that took it.
+        behaviour_log_probability: float32 [batch, steps], the log-probability of the action under the policy
+            that took it.
         reward: float32 [batch, steps].
-        terminated: bool [batch, steps], whether the step ends the episode so that nothing comes after it.
-        valid: bool [batch, steps]; False where a step has only reset its environment.
+        terminated: bool [batch, steps], whether the step terminates the episode.
+        valid: bool [batch, steps]; False for a step that only reset its environment.
     """
 
     observation: tf.Tensor
@@ -39,28 +39,26 @@ class TrajectoryTensors(NamedTuple):
 
 @final
 class TrajectoryModel(ModelDesc):
-    """A policy model that learns from trajectories: its towers that train have a cost, the others act.
+    """A policy model that learns from trajectories: its training towers have a cost, the others act.
 
     Args:
         policy: the model to train.
         objective: makes the cost.
-        steps: of a trajectory.
+        steps: the number of steps in a trajectory.
 
     Raises:
-        ConfigError: the model is no `PolicyModel`.
+        ConfigError: the model is not a `PolicyModel`.
     """
 
     data_from_trainer = True
 
     def __init__(self, policy: ModelDesc | None, objective: PolicyObjective, steps: int) -> None:
         if not isinstance(policy, PolicyModel):
-            raise ConfigError(
-                f"BatchA3CTrainer trains TrainConfig(model=a PolicyModel); received {policy!r}."
-            )
+            raise ConfigError(f"BatchA3CTrainer needs TrainConfig(model=a PolicyModel); received {policy!r}.")
         self._policy, self._objective, self._steps = policy, objective, steps
 
     def inputs(self) -> list[tf.TensorSpec]:
-        """Returns the parts of a batch of trajectories."""
+        """Returns the components of a batch of trajectories."""
         [observation] = self._policy.inputs()
         action = action_spec(self._policy.action_space)
         kinds = {
@@ -76,9 +74,9 @@ class TrajectoryModel(ModelDesc):
         ]
 
     def build_graph(self, *inputs: tf.Tensor) -> tf.Tensor | None:
-        """Adds a replica that acts, or one that learns."""
+        """Adds a replica for acting, or one for learning."""
         if not self.training:
-            # Each batch of predictions draws other numbers, in the order in which it happens to run.
+            # Each batch of predictions draws different random numbers, in the order of execution.
             self._policy.add_acting(inputs[0], tf.random.uniform([2], maxval=tf.int64.max, dtype=tf.int64))
             return None
         batch = TrajectoryTensors(*inputs)
@@ -86,5 +84,5 @@ class TrajectoryModel(ModelDesc):
         return self._objective.cost(distribution, value, batch)
 
     def optimizer(self) -> tf.train.Optimizer:
-        """Returns the policy's."""
+        """Returns the policy's optimizer."""
         return self._policy.optimizer()

@@ -1,4 +1,4 @@
-"""V-trace: targets for a policy and its values from what an older policy did (Espeholt et al. 2018)."""
+"""V-trace: targets for a policy and its values from the data of an older policy (Espeholt et al. 2018)."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ __all__ = ["VTrace", "v_trace"]
 
 @final
 class VTrace(NamedTuple):
-    """What to learn from trajectories; no gradient flows through it.
+    """Learning targets from trajectories; no gradient flows through them.
 
     Attributes:
         value_target: float32 [batch, steps], v in the paper.
-        advantage: float32 [batch, steps], what the gradient of the policy's logarithm is multiplied by: the
-            clipped ratio times (r + discount * next target - value).
+        advantage: float32 [batch, steps], the factor of the gradient of the policy's logarithm: the clipped
+            ratio times (r + discount * next target - value).
     """
 
     value_target: tf.Tensor
@@ -35,25 +35,27 @@ def v_trace(
     clip_rho: float = 1.0,
     clip_c: float = 1.0,
 ) -> VTrace:
-    """Adds the targets and advantages of trajectories that an older policy has made.
+    """Adds the targets and advantages of trajectories of an older policy.
 
-    They are those of equation 1 and section 4.2 of "IMPALA: Scalable Distributed Deep-RL with Importance
-    Weighted Actor-Learner Architectures".
-    If the policy is the one that acted, the targets are n-step returns up to the trajectory's end.
+    They follow equation 1 and section 4.2 of "IMPALA: Scalable Distributed Deep-RL with Importance Weighted
+    Actor-Learner Architectures". If the current policy made the trajectories, the targets are n-step returns
+    up to the trajectory's end.
 
     Args:
-        log_ratio: float32 [batch, steps], the logarithm of each action's probability now, less the one when
-            it was taken. The number of steps is static.
+        log_ratio: float32 [batch, steps], the logarithm of the ratio between each action's current
+            probability and its probability when it was taken. The number of steps is static.
         reward: float32 [batch, steps].
-        discount: float32 [batch, steps], of what comes after the step; 0 where an episode terminates.
-        value: float32 [batch, steps + 1], of the observations; the last one is that after the last step.
-        valid: bool [batch, steps]; a step that is not valid, such as a reset, has its own value for a target,
-            advantage 0, and no influence on other steps. None: all are.
+        discount: float32 [batch, steps], the discount of the values after the step; 0 if an episode
+            terminates.
+        value: float32 [batch, steps + 1], the values of the observations; the last one is after the last
+            step.
+        valid: bool [batch, steps]; an invalid step, such as a reset, has its own value as target, advantage
+            0, and no influence on other steps. None: all are valid.
         clip_rho: the largest ratio of a step's own correction.
-        clip_c: the largest ratio by which corrections of later steps count.
+        clip_c: the largest ratio for the corrections of later steps.
 
     Raises:
-        ModelError: the shapes do not fit each other, or the number of steps is unknown.
+        ModelError: the shapes do not match, or the number of steps is unknown.
 
     Example:
         >>> with tf.Graph().as_default(), tf.Session() as session:
@@ -71,8 +73,8 @@ def v_trace(
     now, after = value[:, :-1], value[:, 1:]
     delta = rho * (reward + discount * after - now)
     decay = discount * trace
-    # How far each target lies above its value; from the last step to the first. The loop is in Python, since
-    # one of the graph's takes longer for so few numbers.
+    # The difference between each target and its value, from the last step to the first. The loop is in
+    # Python, since a loop in the graph takes longer for so few numbers.
     excess = [tf.zeros_like(delta[:, 0])]
     for step in reversed(range(steps)):
         excess.append(delta[:, step] + decay[:, step] * excess[-1])
@@ -91,6 +93,6 @@ def _checked_steps(log_ratio: tf.Tensor, reward: tf.Tensor, discount: tf.Tensor,
             return steps
     given = ", ".join(f"{name} {shape}" for name, shape in {**shapes, "value": value.shape}.items())
     raise ModelError(
-        "v_trace takes arrays of [batch, steps], and values of [batch, steps + 1], with a number of steps "
-        f"that the graph knows; received {given}."
+        "v_trace takes arrays of [batch, steps], and values of [batch, steps + 1], with a static number of "
+        f"steps; received {given}."
     )

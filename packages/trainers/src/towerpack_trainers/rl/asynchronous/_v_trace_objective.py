@@ -19,14 +19,14 @@ __all__ = ["VTraceObjective"]
 @final
 @attrs.frozen
 class VTraceObjective(PolicyObjective):
-    """The actor-critic of Espeholt et al. 2018 (IMPALA, section 4.2), whose targets are those of V-trace.
+    """The actor-critic of Espeholt et al. 2018 (IMPALA, section 4.2), with V-trace targets.
 
     A truncated episode is bootstrapped with the value of its last observation; a terminated one is not.
 
     Args:
-        discount: of the reward one step later, gamma.
+        discount: the discount of the reward one step later, gamma.
         value: weight of the squared error of values.
-        entropy: weight of the entropy, which is to grow.
+        entropy: weight of the entropy, which is maximised.
         clip_rho: see `v_trace`.
         clip_c: see `v_trace`.
     """
@@ -42,7 +42,7 @@ class VTraceObjective(PolicyObjective):
 
         Args:
             distribution: the policy for all observations of the trajectories.
-            value: float32 [batch * (steps + 1)], the values of these.
+            value: float32 [batch * (steps + 1)], the values of these observations.
             batch: a `TrajectoryTensors`.
         """
         reward, behaviour = batch.reward, batch.behaviour_log_probability
@@ -59,18 +59,18 @@ class VTraceObjective(PolicyObjective):
         policy = tf.reduce_sum(-log_probability * advantage * weight, name="policy_cost")
         of_values = tf.reduce_sum(tf.square(values[:, :-1] - target) * weight, name="value_cost")
         entropy = tf.reduce_sum(entropies * weight, name="entropy")
-        # 1 if the policy is the one that acted.
+        # 1 if the current policy made the trajectory.
         ratio = tf.reduce_sum(tf.minimum(tf.exp(log_ratio), self.clip_rho) * weight, name="clipped_ratio")
         add_moving_summary(policy, of_values, entropy, ratio)
         return tf.identity(policy + self.value * of_values - self.entropy * entropy, name="cost")
 
 
 def _with_last(action: tf.Tensor) -> tf.Tensor:
-    """Returns an action for each observation: any one for the last of a trajectory, whose step is unknown."""
+    """Returns an action for each observation; that of a trajectory's last observation is arbitrary."""
     padded = tf.pad(action, [[0, 0], [0, 1], *[[0, 0]] * (action.shape.rank - 2)])
     return tf.reshape(padded, [-1, *action.shape[2:]])
 
 
 def _steps_of(numbers: tf.Tensor, reward: tf.Tensor) -> tf.Tensor:
-    """Returns the numbers of the observations that steps begin with, in the shape of the rewards."""
+    """Returns the values at the first observations of steps, in the shape of the rewards."""
     return tf.reshape(numbers, [-1, reward.shape[1] + 1])[:, :-1]

@@ -1,4 +1,4 @@
-"""Steps in vector environments as agents need them: any autoreset mode, groups, episodes, exact states."""
+"""Stepping of vector environments for agents: all autoreset modes, groups, episodes, exact states."""
 
 from ._environment_state import state_of
 from ._finished_episodes import Episode, FinishedEpisodes

@@ -1,4 +1,4 @@
-"""The state of environments, for a run that is resumed."""
+"""The state of environments, for resuming a run."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ def state_of(envs: Any, given: Any) -> EnvironmentState | None:
 
     Args:
         envs: the environments, or the list.
-        given: their state, such as `VectorEnvState(envs)`, or a list of one for each group; None: that of
+        given: their state, such as `VectorEnvState(envs)`, or a list with one for each group; None: that of
             the environments, if they have one.
 
     Raises:
-        ConfigError: what is given is no state, or is one of too many or too few groups.
+        ConfigError: `given` is not a state, or has a wrong number of groups.
     """
     if isinstance(envs, (list, tuple)):
         return _state_of_groups(envs, given)
@@ -33,14 +33,14 @@ def state_of(envs: Any, given: Any) -> EnvironmentState | None:
     missing = [name for name in _METHODS if given is not None and not hasattr(given, name)]
     if missing:
         raise ConfigError(
-            f"env_state={given!r} has no {' and no '.join(missing)}. Give "
+            f"env_state={given!r} has no {' and no '.join(missing)}. Use "
             "towerpack_dataflow.envs.VectorEnvState(envs)."
         )
     if given is None or not getattr(given, "exact", True):
         _log.info(
-            "A run that is resumed from a checkpoint resets these environments: their state cannot be saved. "
-            "A towerpack_dataflow.envs.ProcessVectorEnv goes on exactly; others, if "
-            "env_state=VectorEnvState(envs) says so."
+            "A resumed run will reset these environments: their state cannot be saved. To resume exactly, "
+            "use towerpack_dataflow.envs.ProcessVectorEnv; or env_state=VectorEnvState(envs), if the "
+            "environments support it."
         )
     return given  # type: ignore[no-any-return]
 
@@ -60,7 +60,7 @@ class _GroupStates:
     """The states of several groups of environments.
 
     Attributes:
-        exact: whether all of them go on exactly.
+        exact: whether all of them continue exactly.
     """
 
     def __init__(self, states: Sequence[EnvironmentState]) -> None:
@@ -72,6 +72,6 @@ class _GroupStates:
         return {"groups": [state.state_dict() for state in self._states]}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Restores them."""
+        """Restores the states of all groups."""
         for group, kept in zip(self._states, state["groups"]):
             group.load_state_dict(kept)

@@ -1,4 +1,4 @@
-"""Returns and lengths of episodes, counted while their environments are stepped."""
+"""Returns and lengths of episodes, counted during the steps of their environments."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Episode(NamedTuple):
 
     Attributes:
         total: the sum of its rewards, not discounted: its return.
-        length: its steps.
+        length: the number of its steps.
     """
 
     total: float
@@ -28,14 +28,14 @@ class Episode(NamedTuple):
 
 @final
 class FinishedEpisodes:
-    """Sums up the rewards of each environment's episode, and keeps the last finished ones.
+    """Sums up the rewards of each environment's episode, and keeps the latest finished episodes.
 
     Args:
-        environments: how many there are.
+        environments: the number of environments.
 
     Attributes:
         last: the last 100 episodes.
-        new: those since `take_new`.
+        new: the episodes since `take_new`.
     """
 
     def __init__(self, environments: int) -> None:
@@ -45,11 +45,11 @@ class FinishedEpisodes:
         self.new: list[Episode] = []
 
     def begin_anew(self, first: int, count: int) -> None:
-        """Drops what was counted of episodes that have not ended.
+        """Drops the sums of unfinished episodes.
 
         Args:
             first: the number of the first environment.
-            count: of how many.
+            count: the number of environments.
         """
         self._totals[first : first + count] = 0
         self._lengths[first : first + count] = 0
@@ -58,10 +58,10 @@ class FinishedEpisodes:
         """Counts one step of some environments.
 
         Args:
-            reward: of each.
+            reward: the reward of each environment.
             ended: bool, whether its episode has ended with the step.
-            valid: bool; False where the step only reset the environment.
-            first: the number of the first of them.
+            valid: bool; False if the step only reset the environment.
+            first: the number of the first of these environments.
         """
         totals = self._totals[first : first + len(reward)]
         lengths = self._lengths[first : first + len(reward)]
@@ -74,7 +74,7 @@ class FinishedEpisodes:
             lengths[ended] = 0
 
     def add(self, episode: Episode) -> None:
-        """Keeps an episode that was counted elsewhere."""
+        """Adds an episode that was counted elsewhere."""
         self.last.append(episode)
         self.new.append(episode)
 
@@ -90,7 +90,7 @@ class FinishedEpisodes:
         return {"totals": self._totals, "lengths": self._lengths, "last_episodes": last, "new_episodes": new}
 
     def load_arrays(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Restores what `arrays` returned."""
+        """Restores the return value of `arrays`."""
         self._totals, self._lengths = arrays["totals"].copy(), arrays["lengths"].copy()
         self.last.clear()
         self.last.extend(_episodes(arrays["last_episodes"]))

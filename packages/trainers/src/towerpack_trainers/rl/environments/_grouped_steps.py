@@ -1,4 +1,4 @@
-"""Steps in several vector environments, some of which step while the policy acts for others."""
+"""Steps in several groups of vector environments; some step while the policy acts for others."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ class GroupedSteps:
     """Steps one group of environments or several, as if they were one.
 
     Args:
-        envs: vector environments, or a list of them, of the same spaces.
+        envs: vector environments, or a list of them, with the same spaces.
 
     Attributes:
         parts: the groups.
-        num_envs: of all groups together.
-        episodes: the returns of the finished episodes of all.
+        num_envs: the total number of environments.
+        episodes: the returns of the finished episodes of all groups.
 
     Raises:
-        ConfigError: the groups differ in more than their number of environments, or an agent cannot have
+        ConfigError: the groups differ in more than their number of environments, or agents do not support
             such actions.
     """
 
@@ -54,7 +54,7 @@ class GroupedSteps:
 
     @property
     def resets_by_next_step(self) -> bool:
-        """Whether the step after an episode's end resets its environment, and does nothing else."""
+        """Whether autoreset mode is NEXT_STEP."""
         return self.parts[0].resets_by_next_step
 
     @property
@@ -69,7 +69,7 @@ class GroupedSteps:
 
     @property
     def observation(self) -> np.ndarray:
-        """The observations that the agent acts for next."""
+        """The next observations for the agent."""
         observations: np.ndarray = _joined([part.observation for part in self.parts])
         return observations
 
@@ -77,7 +77,7 @@ class GroupedSteps:
         """Begins new episodes in all environments.
 
         Args:
-            seed: of the first environment; it is counted up from one to the next.
+            seed: the seed of the first environment; each further environment adds 1.
         """
         for part, first in zip(self.parts, [0, *self._ends]):
             part.reset(seed + int(first))
@@ -88,15 +88,15 @@ class GroupedSteps:
             part.send(own)
 
     def receive(self) -> Transitions:
-        """Returns what the step did that was sent."""
+        """Returns the result of the step that was sent."""
         return self.joined([part.receive() for part in self.parts])
 
     def joined(self, happened: Sequence[Transitions]) -> Transitions:
-        """Returns one step of all groups, from one of each."""
+        """Joins the steps of all groups into one."""
         return happened[0] if len(happened) == 1 else Transitions(*map(_joined, zip(*happened)))
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Returns what is not the environments' own state, as arrays."""
+        """Returns the state apart from the environments' own, as arrays."""
         kept = [part.arrays() for part in self.parts]
         return {
             **{name: _joined([each[name] for each in kept]) for name in kept[0]},
@@ -104,7 +104,7 @@ class GroupedSteps:
         }
 
     def load_arrays(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Restores what `arrays` returned."""
+        """Restores the return value of `arrays`."""
         names = ("observation", "resets_next")
         for number, part in enumerate(self.parts):
             part.load_arrays({name: np.split(arrays[name], self._ends)[number] for name in names})
@@ -116,7 +116,7 @@ def _joined(arrays: Sequence[Any]) -> Any:
 
 
 def _kind(part: VectorSteps) -> tuple[Any, ...]:
-    """Returns what groups have to have in common."""
+    """Returns the properties that must be equal in all groups."""
     observation, action = part.envs.single_observation_space, part.envs.single_action_space
     spaces = tuple((tuple(space.shape), np.dtype(space.dtype).name) for space in (observation, action))
     return (*spaces, getattr(action, "n", None), part.mode)

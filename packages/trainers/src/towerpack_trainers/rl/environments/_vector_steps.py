@@ -1,4 +1,4 @@
-"""Steps in vector environments: what happened, whatever resets the environments whose episodes end."""
+"""Steps in vector environments, with the same results in all autoreset modes."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class Transitions(NamedTuple):
 
     Attributes:
         reward: float.
-        terminated: bool, whether the episode has come to its end.
-        truncated: bool, whether it was cut.
-        next_observation: after the step; where the episode has ended, its last observation.
-        valid: bool; False where the step only reset the environment, as in autoreset mode "NextStep".
+        terminated: bool, whether the episode has terminated.
+        truncated: bool, whether it was truncated.
+        next_observation: the observation after the step; at the end of an episode, its last observation.
+        valid: bool; False if the step only reset the environment, as in autoreset mode "NextStep".
     """
 
     reward: np.ndarray
@@ -41,18 +41,18 @@ class VectorSteps:
 
     Args:
         envs: the environments.
-        action: their actions, as the graph has them.
-        episodes: where to count them; None: in ones of their own.
-        first: the number of the first environment there.
+        action: the spec of their actions in the graph.
+        episodes: the episode counter; None: a new one.
+        first: the number of the first environment in the counter.
 
     Attributes:
-        envs: as given.
-        mode: of autoreset: "NEXT_STEP", "SAME_STEP" or "DISABLED".
-        observation: those that the agent acts for next.
+        envs: the given environments.
+        mode: the autoreset mode: "NEXT_STEP", "SAME_STEP" or "DISABLED".
+        observation: the next observations for the agent.
         episodes: the returns of the finished episodes.
 
     Raises:
-        ConfigError: they have an unknown autoreset mode.
+        ConfigError: the environments have an unknown autoreset mode.
     """
 
     def __init__(
@@ -74,17 +74,17 @@ class VectorSteps:
 
     @property
     def resets_by_next_step(self) -> bool:
-        """Whether the step after an episode's end resets its environment, and does nothing else."""
+        """Whether autoreset mode is NEXT_STEP."""
         return self.mode == "NEXT_STEP"
 
     def reset(self, seed: int) -> None:
         """Begins new episodes.
 
         Args:
-            seed: given to the environments' `reset`.
+            seed: the seed for the environments' `reset`.
 
         Raises:
-            EnvironmentStepError: an environment failed, or returned what cannot be.
+            EnvironmentStepError: an environment failed, or returned an invalid value.
         """
         self._resets_next = np.zeros(self.envs.num_envs, bool)
         self._sent = None
@@ -92,10 +92,10 @@ class VectorSteps:
         self.observation = self._reset(seed=seed)
 
     def send(self, actions: np.ndarray) -> None:
-        """Begins a step, if the environments can step by themselves; else it is made by `receive`.
+        """Begins a step if the environments support asynchronous steps; otherwise `receive` makes it.
 
         Args:
-            actions: of the graph.
+            actions: the actions from the graph.
 
         Raises:
             EnvironmentStepError: an environment failed.
@@ -108,10 +108,10 @@ class VectorSteps:
         self._sent = actions
 
     def receive(self) -> Transitions:
-        """Returns what the step did that was sent, and takes over the new observations.
+        """Returns the result of the step that was sent, and stores the new observations.
 
         Raises:
-            EnvironmentStepError: an environment failed, or returned what cannot be.
+            EnvironmentStepError: an environment failed, or returned an invalid value.
         """
         assert self._sent is not None
         with self._naming("step"):
@@ -134,11 +134,11 @@ class VectorSteps:
         return Transitions(reward, terminated, truncated, after, valid)
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Returns what is neither the environments' own state nor of episodes, as arrays."""
+        """Returns the state apart from that of environments and episodes, as arrays."""
         return {"observation": self.observation, "resets_next": self._resets_next}
 
     def load_arrays(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Restores what `arrays` returned."""
+        """Restores the return value of `arrays`."""
         self.observation, self._resets_next = arrays["observation"], arrays["resets_next"]
 
     def _reset(self, **arguments: Any) -> np.ndarray:
@@ -148,7 +148,7 @@ class VectorSteps:
 
     @contextlib.contextmanager
     def _naming(self, call: str) -> Iterator[None]:
-        """Names the step in what the environments raise, if that does not by itself."""
+        """Adds the step to errors of the environments, unless the error already names it."""
         try:
             yield
         except Exception as error:
@@ -159,7 +159,7 @@ class VectorSteps:
             which = f"environment {self._first}" if count == 1 else f"one of {count} environments"
             raise EnvironmentStepError(
                 f"{which.capitalize()} of {kind} failed in {call} {number}: {type(error).__name__}: {error}"
-                f"{'' if count == 1 else '. A towerpack_dataflow.envs.ProcessVectorEnv says which one.'}"
+                f"{'' if count == 1 else '. Use towerpack_dataflow.envs.ProcessVectorEnv to see which one.'}"
             ) from error
 
     def _last_observations(self, observation: np.ndarray, ended: np.ndarray, infos: Any) -> np.ndarray:
@@ -169,7 +169,7 @@ class VectorSteps:
             number = self._first + int(np.argmax(ended))
             raise EnvironmentStepError(
                 f"Environment {number}, step {self._steps}: its episode has ended, and the infos of "
-                'autoreset mode "SameStep" have no "final_obs", which the next value depends on; they have '
+                'autoreset mode "SameStep" have no "final_obs", which the next value requires; they have '
                 f"{sorted(infos)}."
             )
         last = observation.copy()
@@ -196,9 +196,8 @@ class VectorSteps:
         if not np.isfinite(array).all():
             number = int(np.argmin(np.isfinite(array)))
             raise EnvironmentStepError(
-                f"Environment {self._first + number}, step {self._steps}: the reward is {array[number]}; an "
-                "agent learns from finite ones. Mend the environment, or wrap it by one that replaces such "
-                "rewards."
+                f"Environment {self._first + number}, step {self._steps}: the reward is {array[number]}; "
+                "expected a finite number. Fix the environment, or use a wrapper that replaces such rewards."
             )
         return array
 

@@ -1,4 +1,4 @@
-"""Evaluations of agents: seeded episodes in environments of their own, their returns, and videos."""
+"""Evaluation of agents: seeded episodes in separate environments, their returns, and videos."""
 
 from ._play_episodes import play_episodes
 from ._policy_evaluator import PolicyEvaluator

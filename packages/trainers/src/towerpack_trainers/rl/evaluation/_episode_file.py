@@ -21,14 +21,15 @@ _COLUMNS = ["r", "l", "t", "seed", "global_step"]
 
 @final
 class EpisodeFile:
-    """Appends episodes to a file, which Stable-Baselines3's `load_results` reads, too.
+    """Appends episodes to a file that Stable-Baselines3's `load_results` can also read.
 
-    The first line has the time at which the file was begun, as JSON behind "#". Then come the columns: `r`,
-    the return of an episode; `l`, its length; `t`, the seconds since that time; its seed; and `global_step`.
+    The first line contains the start time of the file, as JSON after "#". Then come the columns: `r`,
+    the return of an episode; `l`, its length; `t`, the seconds since the start time; its seed; and
+    `global_step`.
 
     Args:
         path: the file.
-        last_step: later rows of a file that is there are of steps that will run again, and are left out.
+        last_step: the step from which the run continues; later rows of an existing file are dropped.
     """
 
     def __init__(self, path: Path, last_step: int) -> None:
@@ -45,8 +46,8 @@ class EpisodeFile:
         """Adds episodes.
 
         Args:
-            episodes: in the order of their seeds.
-            seed: of the first one.
+            episodes: the episodes, in the order of their seeds.
+            seed: the seed of the first one.
             step: the number of updates.
         """
         seconds = round(time.time() - self._begun, 6)
@@ -57,7 +58,7 @@ class EpisodeFile:
             )
 
     def _rows_up_to(self, last_step: int) -> list[list[str]]:
-        # A run that was killed may have left a part of a line at the end.
+        # A killed run may have left an incomplete line at the end.
         whole, _, _ = self._path.read_text(encoding="utf-8", errors="replace").rpartition("\n")
         first, _, others = whole.partition("\n")
         begun = first.removeprefix("#")
@@ -65,6 +66,6 @@ class EpisodeFile:
         rows = [row for row in table if len(row) == len(_COLUMNS) and row[-1].isdecimal()]
         kept = [row for row in rows if int(row[-1]) <= last_step]
         if kept:
-            with contextlib.suppress(ValueError, TypeError, KeyError):  # of a damaged first line, now
+            with contextlib.suppress(ValueError, TypeError, KeyError):  # now, if the first line is damaged
                 self._begun = float(json.loads(begun)["t_start"])
         return kept

@@ -1,4 +1,4 @@
-"""A single environment of gymnasium as a vector environment of one, recorded or not."""
+"""A single gymnasium environment as a vector environment, optionally recorded."""
 
 from __future__ import annotations
 
@@ -56,28 +56,28 @@ class OneEnvironment:
 
 
 def as_vector(env: Any) -> Any:
-    """Returns vector environments as they are, and makes one of a single environment.
+    """Returns vector environments unchanged, and wraps a single environment as a vector environment.
 
     Raises:
-        ConfigError: it is neither.
+        ConfigError: `env` is neither.
     """
     if hasattr(env, "num_envs"):
         return env
     if hasattr(env, "reset") and hasattr(env, "step") and hasattr(env, "observation_space"):
         return OneEnvironment(env)
     raise ConfigError(
-        f"Episodes are played in a gymnasium environment or vector environment; received {env!r}. Give a "
-        'function that makes one, such as `lambda: gymnasium.make("CartPole-v1")`.'
+        f"Episodes need a gymnasium environment or vector environment; received {env!r}. Pass a function "
+        'that makes one, such as `lambda: gymnasium.make("CartPole-v1")`.'
     )
 
 
 def recorded(env: Any, directory: Path, every: int) -> Any:
-    """Wraps an environment by gymnasium's `RecordVideo`.
+    """Wraps an environment with gymnasium's `RecordVideo`.
 
     Args:
         env: a single environment that renders arrays.
-        directory: where the files go.
-        every: one episode of so many is recorded, the first one among them.
+        directory: the directory of the files.
+        every: the period of recorded episodes, starting with the first one.
 
     Raises:
         MissingExtraError: gymnasium or moviepy is not installed; they come with the extra `video`.
@@ -92,6 +92,6 @@ def recorded(env: Any, directory: Path, every: int) -> Any:
         return RecordVideo(env, str(directory), episode_trigger=lambda number: number % every == 0)
     except (AttributeError, AssertionError, ValueError) as error:
         raise ConfigError(
-            f"{env!r} cannot be recorded: {error} A video needs a single environment that renders pictures, "
+            f"{env!r} cannot be recorded: {error} A video needs a single environment that renders images, "
             'such as `gymnasium.make("CartPole-v1", render_mode="rgb_array")`.'
         ) from error

@@ -1,4 +1,4 @@
-"""Plays episodes whose beginnings depend on their numbers alone."""
+"""Plays episodes with initial states that depend only on their numbers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["MOST_STEPS", "Act", "cut_episodes", "play_episodes"]
 
 _log = logging.getLogger("towerpack_trainers")
 
-# The limit of Atari games, 108,000 frames, of which each step is four.
+# The limit of Atari games: 108,000 frames, with four frames in each step.
 MOST_STEPS = 27_000
 
 Act = Callable[[np.ndarray], np.ndarray]
@@ -28,25 +28,25 @@ def play_episodes(
 ) -> list[Episode]:
     """Plays a number of whole episodes.
 
-    All environments begin an episode together, and those that end first wait for the others, so that short
-    episodes do not count more often than long ones. With `n` environments, the reset before episodes
-    `n * i` to `n * i + n - 1` is seeded by `seed + n * i`, which gymnasium counts up from one environment to
-    the next; so a single environment begins episode `i` by `seed + i`.
+    All environments begin an episode at the same time, and those that end early wait for the others, so that
+    short episodes do not count more often than long ones. With `n` environments, the reset before episodes
+    `n * i` to `n * i + n - 1` has the seed `seed + n * i`, which gymnasium increments for each further
+    environment; so a single environment begins episode `i` with `seed + i`.
 
     Args:
-        env: a gymnasium environment or vector environment; it is reset before it is stepped.
-        act: returns an action for each of a batch of observations.
-        episodes: how many to play.
-        seed: of the first episode.
-        max_steps: of one episode. One that has not ended then is cut there, with a warning: its return is
-            that of the steps so far.
+        env: a gymnasium environment or vector environment; it is reset first.
+        act: returns an action for each observation of a batch.
+        episodes: the number of episodes.
+        seed: the seed of the first episode.
+        max_steps: the maximum number of steps of an episode. A longer episode is truncated, with a warning:
+            its return is that of the steps so far.
 
     Returns:
         The return and the length of each episode, in the order of their seeds.
 
     Raises:
-        ConfigError: an argument cannot work, or the spaces are none of an agent's.
-        EnvironmentStepError: an environment failed, or returned what cannot be.
+        ConfigError: an argument is invalid, or agents do not support the spaces.
+        EnvironmentStepError: an environment failed, or returned an invalid value.
 
     Example:
         ```python
@@ -59,8 +59,8 @@ def play_episodes(
     played, cut = cut_episodes(as_vector(env), act, episodes, seed, max_steps)
     if cut:
         _log.warning(
-            "%d of %d episodes had not ended after %d steps, and were cut there. Raise max_steps, or limit "
-            "the environment itself by gymnasium's TimeLimit.",
+            "%d of %d episodes had not ended after %d steps and were truncated. Raise max_steps, or limit "
+            "the environment itself with gymnasium's TimeLimit.",
             cut,
             episodes,
             max_steps,
@@ -69,7 +69,7 @@ def play_episodes(
 
 
 def cut_episodes(envs: Any, act: Act, episodes: int, seed: int, max_steps: int) -> tuple[list[Episode], int]:
-    """Plays as `play_episodes` does; returns the episodes, and how many of them were cut."""
+    """Plays episodes as `play_episodes` does; returns them, and the number of truncated ones."""
     steps = VectorSteps(envs, action_spec(envs.single_action_space))
     played: list[Episode] = []
     cut = 0

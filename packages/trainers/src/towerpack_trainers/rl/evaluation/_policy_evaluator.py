@@ -1,4 +1,4 @@
-"""Evaluates an agent while it trains."""
+"""Evaluates an agent during training."""
 
 from __future__ import annotations
 
@@ -22,28 +22,28 @@ __all__ = ["PolicyEvaluator"]
 
 @final
 class PolicyEvaluator(Callback):
-    """Plays episodes by the greedy policy, at each trigger, in an environment of its own.
+    """Plays episodes with the greedy policy at each trigger, in a separate environment.
 
-    It puts `<name>_mean_return`, `<name>_std_return`, `<name>_mean_length` and `<name>_episodes` to the
-    monitors, so `MaxSaver("evaluation_mean_return")` keeps the best weights. Each evaluation plays the same
-    seeds. In the log directory, `<name>.monitor.csv` has all episodes, with the columns `r` (return),
+    It records `<name>_mean_return`, `<name>_std_return`, `<name>_mean_length` and `<name>_episodes` in the
+    monitors, so `MaxSaver("evaluation_mean_return")` keeps the best weights. Each evaluation uses the same
+    seeds. In the log directory, `<name>.monitor.csv` contains all episodes, with the columns `r` (return),
     `l` (length) and `t` (seconds) of Stable-Baselines3, and the seed and `global_step`.
 
     Args:
-        make_env: makes a gymnasium environment or vector environment. With several environments an evaluation
-            takes less time. It is made when training begins, and closed when that ends.
-        episodes: of an evaluation.
-        seed: of the first episode; see `play_episodes`. Final tests should play others.
-        name: of the statistics.
-        max_steps: of one episode, which is cut there, with a warning.
-        video_dir: where the first episode of each evaluation goes as a video, by gymnasium's `RecordVideo`;
-            None: nowhere. `make_env` then makes a single environment with `render_mode="rgb_array"`, and
-            the extra `towerpack-trainers[video]` is needed.
+        make_env: makes a gymnasium environment or vector environment. Several environments make an evaluation
+            faster. It is made when training begins, and closed when training ends.
+        episodes: the number of episodes in an evaluation.
+        seed: the seed of the first episode; see `play_episodes`. Final tests should use other seeds.
+        name: the prefix of the statistics.
+        max_steps: the maximum number of steps of an episode; longer ones are truncated, with a warning.
+        video_dir: the directory for a video of the first episode of each evaluation, made by gymnasium's
+            `RecordVideo`; None: no video. `make_env` must then make a single environment with
+            `render_mode="rgb_array"`, and the extra `towerpack-trainers[video]` is required.
         output_name: the model's tensor of actions.
 
     Raises:
-        ConfigError: an argument cannot work.
-        TypeError: `make_env` is no function.
+        ConfigError: an argument is invalid.
+        TypeError: `make_env` is not a function.
 
     Example:
         ```python
@@ -79,7 +79,7 @@ class PolicyEvaluator(Callback):
 
     def _before_train(self) -> None:
         env = self._make_env()
-        self._envs = env  # to be closed, whatever follows
+        self._envs = env  # to be closed in any case
         if self._video_dir is not None:
             self._envs = env = recorded(env, self._video_dir, self._episodes)
         self._envs = as_vector(env)
@@ -101,7 +101,7 @@ class PolicyEvaluator(Callback):
             return play_episodes(
                 self._envs, self._act, self._episodes, seed=self._seed, max_steps=self._max_steps
             )
-        # A rehearsal evaluates little; each step is a batch of observations.
+        # A dry run evaluates few batches; each step is a batch of observations.
         return cut_episodes(self._envs, self._act, 1, self._seed, min(self._max_steps, batches))[0]
 
     def _act(self, observation: np.ndarray) -> np.ndarray:
@@ -114,12 +114,12 @@ class PolicyEvaluator(Callback):
             envs.close()
 
     def produces(self) -> Sequence[str]:
-        """Names the statistics."""
+        """Returns the names of the statistics."""
         parts = ("mean_return", "std_return", "mean_length", "episodes")
         return [f"{self._name}_{part}" for part in parts]
 
     def headlines(self) -> Sequence[str]:
-        """Names the mean return, which the evaluation is for."""
+        """Returns the name of the mean return, the main result of an evaluation."""
         return self.produces()[:1]
 
     def __str__(self) -> str:

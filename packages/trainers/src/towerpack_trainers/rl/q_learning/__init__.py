@@ -1,4 +1,4 @@
-"""Agents that learn the values of actions from a memory: models, objectives, target networks, and DQN."""
+"""Agents that learn action values from a memory: models, objectives, target networks, and DQN."""
 
 from ._dqn_trainer import DQNTrainer
 from ._dueling import dueling

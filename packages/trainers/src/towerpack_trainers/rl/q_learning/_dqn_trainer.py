@@ -1,4 +1,4 @@
-"""The trainer of agents that learn the values of actions from a memory."""
+"""The trainer of agents that learn action values from a memory."""
 
 from __future__ import annotations
 
@@ -29,33 +29,34 @@ _UPDATES_IN_EPOCH = 1000
 
 @final
 class DQNTrainer(AgentTrainer):
-    """Trains the values of actions by transitions of a memory (Mnih et al. 2015), or a successor of DQN.
+    """Trains action values on transitions of a memory, by DQN (Mnih et al. 2015) or one of its successors.
 
-    In turn: the greedy policy, with some actions at random, makes `steps_per_turn` steps, which are added to
-    the memory; then come `updates_per_turn` updates by samples of it. `global_step` counts updates, and
+    In each turn, the greedy policy, with some random actions, makes `steps_per_turn` steps, which are added
+    to the memory; then come `updates_per_turn` updates on samples of it. `global_step` counts updates, and
     `env_steps` the steps of environments. An epoch is about 1000 updates, unless
-    `TrainConfig(steps_per_epoch=…)` says otherwise.
+    `TrainConfig(steps_per_epoch=…)` is given.
 
-    What the parts are decides which algorithm it is: `DoubleQ` targets, a `QModel` that ends in `dueling`, a
-    memory of several steps, and one with `PrioritizedSampling`, the batches of which are drawn one at a time
-    as each depends on the errors of the one before.
+    The parts determine the algorithm: `DoubleQ` targets, a `QModel` that ends in `dueling`, a memory of
+    several steps, and a memory with `PrioritizedSampling`. With the last one, batches are drawn one at a
+    time, since each depends on the errors of the previous one.
 
     After the training, a memory that was empty before is empty again.
 
     Args:
         config: the training; its model is a `QModel`, and it has no data.
         envs: as for `PPOTrainer`; their actions are `Discrete`.
-        memory: a `towerpack_dataflow.replay.ReplayBuffer` for their spaces, or another `Memory`. One with
-            `frame_stack=4` is made for single frames: of observations that are stacks of four, it gets the
-            newest frame, and the others are those of the steps before. Its padding has to be that of the
+        memory: a `towerpack_dataflow.replay.ReplayBuffer` for their spaces, or another `Memory`. A memory
+            with `frame_stack=4` stores single frames: of observations that are stacks of four, it receives
+            only the newest frame, and takes the others from earlier steps. Its padding must be that of the
             environments.
-        target: what the values are trained by.
-        target_network: how the network follows that the targets are made by.
-        exploration: how many actions are random.
-        batch_size: transitions of one update, on each device.
-        steps_per_turn: steps of all environments together; a multiple of their number.
-        updates_per_turn: updates after these.
-        learning_starts: steps of all environments before the first update.
+        target: makes the targets of the values.
+        target_network: the rule for updating the target network.
+        exploration: the fraction of random actions.
+        batch_size: the number of transitions in one update, on each device.
+        steps_per_turn: the number of steps of all environments together; a multiple of the number of
+            environments.
+        updates_per_turn: the number of updates after these steps.
+        learning_starts: the number of steps of all environments before the first update.
         env_state: for exact resume, as for `PPOTrainer`.
         devices: as for `PPOTrainer`.
 
@@ -109,13 +110,13 @@ class DQNTrainer(AgentTrainer):
 
 
 def _moments(steps: int | None, envs: Environments) -> int:
-    """Returns how often all environments are stepped in a turn."""
+    """Returns the number of times that all environments are stepped in a turn."""
     groups: Sequence[Any] = envs if isinstance(envs, (list, tuple)) else [envs]
     count = sum(int(group.num_envs) for group in groups)
     steps = at_least("DQNTrainer", "steps_per_turn", count if steps is None else steps)
     if steps % count:
         raise ConfigError(
-            f"DQNTrainer(steps_per_turn={steps}): envs are {count} environments, which are stepped together. "
+            f"DQNTrainer(steps_per_turn={steps}): envs has {count} environments, which are stepped together. "
             "Choose a multiple of that number."
         )
     return steps // count
@@ -131,13 +132,13 @@ def _check_memory(memory: Memory, objective: QObjective, batch_size: int, envs: 
         wanted, has = getattr(objective, name), getattr(memory, name)
         if wanted is not None and wanted != has:
             raise ConfigError(
-                f"{type(objective).__name__}({name}={wanted}): the memory has {name}={has}, and it is the "
-                f"memory that joins steps. Make it by ReplayBuffer(..., {name}={wanted})."
+                f"{type(objective).__name__}({name}={wanted}): the memory has {name}={has}, and the memory "
+                f"joins the steps. Make it with ReplayBuffer(..., {name}={wanted})."
             )
     group: Any = envs[0] if isinstance(envs, (list, tuple)) else envs
     shape, frames = tuple(group.single_observation_space.shape), memory.frame_stack
     if frames > 1 and shape[:1] != (frames,):
         raise ConfigError(
-            f"memory has frame_stack={frames}, so observations are stacks of as many frames along their "
-            f"first axis; received environments with observations of shape {shape}."
+            f"memory has frame_stack={frames}; expected observations that are stacks of {frames} frames "
+            f"along their first axis, but the environments have observations of shape {shape}."
         )

@@ -15,13 +15,13 @@ __all__ = ["dueling"]
 
 
 def dueling(features: tf.Tensor, n: int) -> tf.Tensor:
-    """Returns the values of actions as that of the state and each action's advantage over the mean.
+    """Returns action values as the sum of the state's value and each action's advantage over the mean.
 
-    Adds two layers to the graph, "state_value" and "advantage".
+    It adds two layers to the graph, "state_value" and "advantage".
 
     Args:
-        features: float [batch, units], what the network has found in the observation.
-        n: how many actions there are.
+        features: float [batch, units], the network's features of the observation.
+        n: the number of actions.
 
     Returns:
         float [batch, n].

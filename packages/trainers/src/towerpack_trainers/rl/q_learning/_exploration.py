@@ -1,4 +1,4 @@
-"""How often an agent tries an action at random, to learn what it would not have done."""
+"""The probability of random actions, for exploration."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ __all__ = ["LinearEpsilon", "explored"]
 @final
 @attrs.frozen
 class LinearEpsilon:
-    """The probability of a random action: from `start` down to `end`, in a straight line.
+    """The probability of a random action: decreases linearly from `start` to `end`.
 
     Args:
-        start: at the beginning.
-        end: behind `env_steps`, and from there on.
-        env_steps: steps of all environments that the line takes.
+        start: the probability at the beginning.
+        end: the probability after `env_steps` and from then on.
+        env_steps: the length of the decrease, in steps of all environments.
 
     Raises:
-        ConfigError: a probability is none, or the line has no length.
+        ConfigError: a value is not a probability, or `env_steps` is below 1.
 
     Example:
         >>> exploration = LinearEpsilon(1.0, 0.1, env_steps=100)
@@ -41,22 +41,22 @@ class LinearEpsilon:
             if not 0 <= value <= 1:
                 raise ConfigError(f"LinearEpsilon({name}={value!r}): expected a probability, from 0 to 1.")
         if not self.env_steps >= 1:
-            raise ConfigError(f"LinearEpsilon(env_steps={self.env_steps!r}): expected a number from 1 up.")
+            raise ConfigError(f"LinearEpsilon(env_steps={self.env_steps!r}): expected at least 1.")
 
     def at(self, env_steps: int) -> float:
-        """Returns the probability after so many steps of the environments."""
+        """Returns the probability after the given number of environment steps."""
         done = min(env_steps / self.env_steps, 1.0)
         return self.start + done * (self.end - self.start)
 
 
 def explored(greedy: np.ndarray, choices: int, epsilon: float, draw: tuple[int, int]) -> np.ndarray:
-    """Returns actions, each of which is replaced by a random one with a probability.
+    """Replaces each action by a random one with the given probability.
 
     Args:
         greedy: the actions.
-        choices: how many there are.
+        choices: the number of possible actions.
         epsilon: the probability.
-        draw: seed and number of the act; the random numbers depend on nothing else.
+        draw: seed and number of the call; the random numbers depend on nothing else.
     """
     generator = np.random.Generator(np.random.Philox(key=np.array(draw, np.uint64)))
     at_random = generator.random(len(greedy)) < epsilon

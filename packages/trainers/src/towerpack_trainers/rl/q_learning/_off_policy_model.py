@@ -1,4 +1,4 @@
-"""A model of the values of actions with the objective it is learned by: a memory's batch, and its cost."""
+"""A model of action values with its training objective: a memory's batch, and its cost."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TARGET_SCOPE = "target_network"
 """The variable scope of the target network."""
 
 ABSOLUTE_ERROR = "absolute_error"
-"""The name of the sizes of the errors, float32 [batch]."""
+"""The name of the absolute errors, float32 [batch]."""
 
 
 @final
@@ -29,12 +29,12 @@ class TransitionTensors(NamedTuple):
     """A batch of transitions, as the inputs of the graph; the first axis of all is the batch.
 
     Attributes:
-        observation: before the first step.
-        action: int64, of the first step.
+        observation: the observation before the first step.
+        action: int64, the action of the first step.
         reward: float32, the discounted sum over all steps.
-        next_observation: after the last step.
-        discount: float32, of the value of that.
-        weight: float32, of the error.
+        next_observation: the observation after the last step.
+        discount: float32, the discount of its value.
+        weight: float32, the weight of the error.
     """
 
     observation: tf.Tensor
@@ -47,27 +47,27 @@ class TransitionTensors(NamedTuple):
 
 @final
 class OffPolicyModel(ModelDesc):
-    """A model that learns from transitions: its towers that train have a cost, the others act.
+    """A model that learns from transitions: its training towers have a cost, the others act.
 
     Args:
         values: the model to train.
         objective: makes the targets.
 
     Raises:
-        ConfigError: the model is no `QModel`, or the objective none.
+        ConfigError: the model is not a `QModel`, or `objective` is not a `QObjective`.
     """
 
     data_from_trainer = True
 
     def __init__(self, values: ModelDesc | None, objective: QObjective) -> None:
         if not isinstance(values, QModel):
-            raise ConfigError(f"An agent of this kind is TrainConfig(model=a QModel); received {values!r}.")
+            raise ConfigError(f"Agents of this kind need TrainConfig(model=a QModel); received {values!r}.")
         if not isinstance(objective, QObjective):
             raise ConfigError(f"target={objective!r}: expected a QObjective, such as DoubleQ() or MaxQ().")
         self._values, self._objective = values, objective
 
     def inputs(self) -> Sequence[tf.TensorSpec]:
-        """Returns the parts of a batch."""
+        """Returns the components of a batch."""
         [observation] = self._values.inputs()
         after = tf.TensorSpec(observation.shape, observation.dtype, "next_observation")
         reward, discount, weight = (
@@ -76,7 +76,7 @@ class OffPolicyModel(ModelDesc):
         return [observation, tf.TensorSpec([None], tf.int64, "action"), reward, after, discount, weight]
 
     def build_graph(self, *inputs: tf.Tensor) -> tf.Tensor | None:
-        """Adds a replica that acts, or one that learns."""
+        """Adds a replica for acting, or one for learning."""
         if not self.training:
             self._values.build_graph(inputs[0])
             return None
@@ -104,5 +104,5 @@ class OffPolicyModel(ModelDesc):
         return self._objective.next_value(online, target)
 
     def optimizer(self) -> tf.train.Optimizer:
-        """Returns that of the values."""
+        """Returns the optimizer of the action values."""
         return self._values.optimizer()

@@ -14,22 +14,22 @@ __all__ = ["QModel"]
 
 
 class QModel(AgentModel):
-    """Describes the values of actions. Subclass it, and override `q_values` and `optimizer`.
+    """Describes action values. Subclass it, and override `q_values` and `optimizer`.
 
-    `DQNTrainer` adds what it learns from. By itself, it predicts: a predictor of its "observation" has the
-    outputs "greedy_action", the one of the largest value, and "state_action_values", float32
-    [batch, actions].
+    `DQNTrainer` adds the inputs for learning. The model itself predicts: a predictor with the input
+    "observation" has the outputs "greedy_action", the action of the largest value, and
+    "state_action_values", float32 [batch, actions].
 
     Args:
-        observation_space: of one observation, a gymnasium `Box`.
-        action_space: of one action, a gymnasium `Discrete`.
+        observation_space: the space of one observation, a gymnasium `Box`.
+        action_space: the space of one action, a gymnasium `Discrete`.
 
     Attributes:
-        observation_space: as given.
-        action_space: as given.
+        observation_space: the given space.
+        action_space: the given space.
 
     Raises:
-        ConfigError: an agent of this kind cannot have such a space.
+        ConfigError: agents of this kind do not support such a space.
 
     Example:
         ```python
@@ -50,9 +50,9 @@ class QModel(AgentModel):
         choices = self._action.choices
         if choices is None:
             raise ConfigError(
-                f"{type(self).__name__} estimates a value for each action, of which there must be finitely "
-                f"many: a Discrete space; received {action_space!r}. PPOTrainer learns actions that are "
-                "numbers."
+                f"{type(self).__name__} estimates a value for each action and needs a finite number of "
+                f"actions: expected a Discrete space; received {action_space!r}. Use PPOTrainer for "
+                "continuous actions."
             )
         self._choices = choices
 
@@ -68,20 +68,20 @@ class QModel(AgentModel):
         """
 
     def build_graph(self, *inputs: tf.Tensor) -> None:
-        """Adds a replica that acts."""
+        """Adds a replica for acting."""
         values = tf.identity(self.checked_q_values(inputs[0]), "state_action_values")
         tf.argmax(values, 1, name="greedy_action")
 
     def checked_q_values(self, observation: tf.Tensor) -> tf.Tensor:
-        """Adds the network, and checks what `q_values` returned.
+        """Adds the network, and checks the return value of `q_values`.
 
         Raises:
-            ModelError: it is no value for each action.
+            ModelError: it does not contain a value for each action.
         """
         values = self.q_values(observation)
         wanted = f"{type(self).__name__}.q_values must return a value for each action, float [batch, "
         if not tf.is_tensor(values) or not values.dtype.is_floating:
             raise ModelError(f"{wanted}{self._choices}]; received {values!r}.")
         if values.shape.rank != 2 or values.shape[1] != self._choices:
-            raise ModelError(f"{wanted}{self._choices}]; received one of shape {values.shape}.")
+            raise ModelError(f"{wanted}{self._choices}]; received shape {values.shape}.")
         return tf.cast(values, tf.float32)

@@ -1,4 +1,4 @@
-"""What values of actions are trained by: errors against targets that a second network makes."""
+"""Objectives of action values: errors with respect to targets of a second network."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ __all__ = ["DoubleQ", "MaxQ", "QObjective", "huber"]
 class QObjective(abc.ABC):
     """Makes targets for the values of actions.
 
-    The target is `reward + discount * next_value`. Reward and discount are those of n steps, as the memory
-    has them: behind a termination the discount is 0; behind a truncation the last observation counts.
+    The target is `reward + discount * next_value`. Reward and discount are those of n steps in the memory:
+    after a termination the discount is 0; after a truncation the value of the last observation counts.
 
     Args:
-        n_step: how many steps the memory joins into one. None: as many as it does; a number is checked.
-        gamma: the discount of rewards in the memory, likewise.
-        delta: errors up to here are squared, larger ones count by their size (Huber 1964).
+        n_step: the number of steps that the memory joins into one transition. None accepts any memory; a
+            number is checked.
+        gamma: the discount of rewards in the memory, checked likewise.
+        delta: errors up to this size are squared, larger ones count linearly (Huber 1964).
 
     Raises:
         ConfigError: `delta` is not positive.
@@ -43,15 +44,16 @@ class QObjective(abc.ABC):
         """Returns the values of the next observations, float32 [batch].
 
         Args:
-            online: adds the trained network, and returns its values of the same, float32 [batch, actions].
-            target: the values of their actions by the target network, float32 [batch, actions].
+            online: adds the trained network, and returns its values of the next observations, float32
+                [batch, actions].
+            target: the target network's values of their actions, float32 [batch, actions].
         """
 
 
 @final
 @attrs.frozen
 class MaxQ(QObjective):
-    """Takes the largest value of the target network (Mnih et al. 2015, "Human-level control through deep
+    """Uses the largest value of the target network (Mnih et al. 2015, "Human-level control through deep
     reinforcement learning").
 
     Args:
@@ -68,10 +70,10 @@ class MaxQ(QObjective):
 @final
 @attrs.frozen
 class DoubleQ(QObjective):
-    """Takes the target network's value of the action that the trained network would choose.
+    """Uses the target network's value of the action that the trained network selects.
 
-    So the noise of one network does not choose an action and estimate its value, too (van Hasselt et al.
-    2016, "Deep Reinforcement Learning with Double Q-learning", arXiv:1509.06461).
+    This separates the selection of an action from the estimate of its value, so they do not share the same
+    noise (van Hasselt et al. 2016, "Deep Reinforcement Learning with Double Q-learning", arXiv:1509.06461).
 
     Args:
         n_step: see `QObjective`.
@@ -85,7 +87,7 @@ class DoubleQ(QObjective):
 
 
 def huber(error: tf.Tensor, delta: float) -> tf.Tensor:
-    """Returns half the square of errors up to `delta`, and beyond it what goes on in a straight line."""
+    """Returns half the square of errors up to `delta`, and a linear function with the same slope beyond."""
     size = tf.abs(error)
     squared = tf.minimum(size, delta)
     return 0.5 * tf.square(squared) + delta * (size - squared)

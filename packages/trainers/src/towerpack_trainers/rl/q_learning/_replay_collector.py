@@ -1,4 +1,4 @@
-"""Transitions: the data of agents that learn from a memory of what earlier policies did."""
+"""Transitions: the data of agents that learn from a memory of earlier policies' steps."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ _DIRECTORY = "memory"
 @final
 @attrs.frozen
 class Amounts:
-    """How much an agent acts, and how much it learns.
+    """The amounts of acting and learning of an agent.
 
     Attributes:
-        batch_size: transitions of an update of one tower.
-        moments: how often all environments are stepped in a turn.
-        updates: of a turn.
-        learning_starts: steps of all environments before the first update.
+        batch_size: the number of transitions in an update of one tower.
+        moments: the number of times that all environments are stepped in a turn.
+        updates: the number of updates in a turn.
+        learning_starts: the number of steps of all environments before the first update.
     """
 
     batch_size: int
@@ -44,18 +44,18 @@ class Amounts:
 
 @final
 class ReplayCollector(Collector):
-    """Adds to a memory what the newest policy did, with some actions at random; a turn learns from samples.
+    """Adds the newest policy's steps, with some random actions, to a memory; a turn learns from samples of
+    it.
 
-    Where all transitions are drawn alike, the batches of a turn are drawn before its updates, so that these
-    can be made in one session call. Where priorities decide, each batch is drawn when the errors of the one
-    before are known.
+    With uniform sampling, the batches of a turn are drawn before its updates, so that these can run in one
+    session call. With priorities, each batch is drawn after the errors of the previous one are known.
 
     Args:
         envs: the environments.
         source: the input of the training.
-        memory: of transitions of these environments.
-        exploration: how many actions are random.
-        amounts: how much.
+        memory: the memory of transitions of these environments.
+        exploration: the fraction of random actions.
+        amounts: the amounts of acting and learning.
         env_state: see `Collector`.
     """
 
@@ -72,13 +72,13 @@ class ReplayCollector(Collector):
         self._memory, self._exploration, self._amounts = memory, exploration, amounts
         self._choices = int(self.steps.parts[0].envs.single_action_space.n)
         self._found = None if len(memory) else memory.state_dict()
-        # Batches are drawn from the memory's random numbers, so their state is kept from before.
+        # Batches are drawn with the memory's random numbers, so their earlier state is saved.
         self._drawn_from: dict[str, Any] = {}
         self._pending: list[np.ndarray] = []
         self._errors: list[tf.Tensor] = []
 
     def observe(self, errors: Sequence[tf.Tensor]) -> None:
-        """Takes the errors that each tower makes, if priorities depend on them."""
+        """Sets the tensors of each tower's errors, if priorities depend on them."""
         if self._memory.prioritized:
             self._errors = list(errors)
 
@@ -102,7 +102,8 @@ class ReplayCollector(Collector):
     def _make_data(self) -> None:
         self._act_for(self._amounts.moments)
         loop, memory, begun = self.trainer.loop, self._memory, self._acts
-        # A memory that is too small for a batch, as it is full of first frames, says so when it is sampled.
+        # A memory that is too small for a batch, since it is full of first frames, raises an error when it
+        # is sampled.
         most = 2 * memory.capacity
         wanted = self._amounts.batch_size * self._towers
         while loop.env_steps < self._amounts.learning_starts or (
@@ -127,7 +128,7 @@ class ReplayCollector(Collector):
             )
 
     def _newest(self, observation: np.ndarray) -> np.ndarray:
-        """Returns what the memory keeps: of frames that are stacked, the newest one."""
+        """Returns the part of an observation that the memory stores: of stacked frames, the newest one."""
         return observation[:, -1] if self._memory.frame_stack > 1 else observation
 
     # ---- learning
@@ -137,7 +138,7 @@ class ReplayCollector(Collector):
             yield from self._batches_of_update()
 
     def _batches_of_update(self) -> Iterator[Sequence[np.ndarray]]:
-        """Draws for all towers at once, so that what is learned does not depend on their number."""
+        """Draws for all towers at once, so that learning does not depend on their number."""
         size = self._amounts.batch_size
         batch = self._memory.sample(size * self._towers)
         parts = (
@@ -164,7 +165,7 @@ class ReplayCollector(Collector):
         return [StepFetch(self._errors, self._learned)] if self._errors else []
 
     def step_period(self) -> Every:
-        """Returns the length of a turn, or of an update, if the next batch depends on it."""
+        """Returns the length of a turn, or of an update if the next batch depends on it."""
         return Every(steps=1) if self._errors else super().step_period()
 
     def _learned(self, errors: Sequence[np.ndarray]) -> None:
@@ -187,7 +188,8 @@ class ReplayCollector(Collector):
         super()._before_train()
 
     def _after_train(self) -> None:
-        # As flows are put back: a second training, such as the one behind a rehearsal, begins like the first.
+        # As with flows: a second training, such as the one after a dry run, begins in the same state as the
+        # first.
         if self._found is not None:
             self._memory.load_state_dict(self._found)
 
@@ -214,5 +216,5 @@ class ReplayCollector(Collector):
 
 
 def errors_of(towers: Sequence[Any]) -> list[tf.Tensor]:
-    """Returns the errors that training towers make."""
+    """Returns the errors of the training towers."""
     return [tower.get_tensors([ABSOLUTE_ERROR])[0] for tower in towers]

@@ -1,4 +1,4 @@
-"""The target network: a late or slow copy of the one that is trained, for targets that stand still."""
+"""The target network: a delayed or slow copy of the trained network, for stable targets."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ __all__ = ["TargetAverage", "TargetCopy", "TargetNetwork", "TargetRule", "target
 @final
 @attrs.frozen
 class TargetCopy:
-    """Copies the trained network into the target network, every so many updates.
+    """Copies the trained network into the target network periodically.
 
     Args:
-        every: updates.
+        every: the period, in updates.
 
     Raises:
-        ConfigError: the number is not one from 1 up.
+        ConfigError: the period is not a number of at least 1.
     """
 
     every: int = 1000
@@ -41,10 +41,10 @@ class TargetAverage:
     """Moves the target network a little towards the trained one, in each update.
 
     Args:
-        rate: the part of the difference that it moves by (tau in Lillicrap et al. 2016, arXiv:1509.02971).
+        rate: the fraction of the difference to move by (tau in Lillicrap et al. 2016, arXiv:1509.02971).
 
     Raises:
-        ConfigError: the rate is not above 0, or is more than 1.
+        ConfigError: the rate is not above 0, or is above 1.
     """
 
     rate: float = 0.005
@@ -59,10 +59,10 @@ TargetRule: TypeAlias = TargetCopy | TargetAverage
 
 @final
 class TargetNetwork(Callback):
-    """Keeps the target network; it begins as a copy, also where weights are restored without it.
+    """Updates the target network. It begins as a copy, even if the restored weights do not include it.
 
     Args:
-        rule: how it follows the trained network.
+        rule: the update rule.
     """
 
     chief_only = False
@@ -71,7 +71,7 @@ class TargetNetwork(Callback):
         self._rule = rule
 
     def within(self, train_op: tf.Operation) -> tf.Operation:
-        """Returns the op of an update, and of what follows in each one."""
+        """Returns the op of an update together with the ops that follow every update."""
         if isinstance(self._rule, TargetCopy):
             return train_op
         with tf.control_dependencies([train_op]), tf.name_scope("target_average"):
@@ -93,7 +93,7 @@ class TargetNetwork(Callback):
             self._trigger_step()
 
     def step_period(self) -> Every | None:
-        """Returns when it is copied."""
+        """Returns the period of copying."""
         return Every(steps=self._rule.every) if isinstance(self._rule, TargetCopy) else None
 
     def _trigger_step(self) -> None:
@@ -101,10 +101,10 @@ class TargetNetwork(Callback):
 
 
 def target_pairs() -> list[tuple[tf.Variable, tf.Variable]]:
-    """Returns each variable of the graph that the target network has a copy of, and the copy.
+    """Returns pairs of variables: each trained variable with a copy in the target network, and the copy.
 
     Raises:
-        ModelError: the target network has a variable that the trained one has not.
+        ModelError: the target network has a variable that the trained network does not have.
     """
     variables = {variable.op.name: variable for variable in tf.global_variables()}
     pairs = []
@@ -115,8 +115,8 @@ def target_pairs() -> list[tuple[tf.Variable, tf.Variable]]:
         online = variables.get(f"{before}/{after}".lstrip("/"))
         if online is None:
             raise ModelError(
-                f"The network has made the variable {name!r} when it was added as the target network, and "
-                "none of that name otherwise. Let the names of its variables depend on nothing but the model."
+                f"The network has made the variable {name!r} as the target network, but no variable of that "
+                "name otherwise. The names of its variables must depend only on the model."
             )
         pairs.append((online, target))
     return pairs
