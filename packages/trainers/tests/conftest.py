@@ -1,4 +1,4 @@
-"""Small models and data that tests of trainers share."""
+"""Small models and data shared by tests of trainers."""
 
 import threading
 from types import SimpleNamespace
@@ -14,7 +14,7 @@ from towerpack_layers import BatchNorm, Dropout, FullyConnected
 from towerpack_trainers import ModelDesc, TrainConfig, Trainer
 from towerpack_trainers.testing import FailAt, FinalVariables, Recorder
 
-# How long an example takes depends on what else the machine is doing; pytest-timeout catches what hangs.
+# The time of an example depends on the load of the machine; pytest-timeout stops hanging tests.
 settings.register_profile("any machine", deadline=None)
 settings.load_profile("any machine")
 
@@ -41,7 +41,7 @@ class Line(ModelDesc):
 
 
 class Net(ModelDesc):
-    """Two layers with batch normalisation, classifying which half of the input is larger."""
+    """Two layers with batch normalisation that classify which half of the input is larger."""
 
     def inputs(self):
         return [tf.TensorSpec([None, 4], tf.float32, "image"), tf.TensorSpec([None], tf.int32, "label")]
@@ -85,13 +85,13 @@ class Random(Net):
 
 
 def net_flow(size=24, batch=4):
-    """The same as single examples, shuffled and batched by a flow that knows its position."""
+    """The same as single examples, shuffled and batched by a flow with a position."""
     [[images, labels]] = net_data(1, size)
     return BatchData(DataFromList(list(zip(images, labels)), shuffle=True), batch)
 
 
 class Nothing(tf.train.SessionRunHook):
-    """Makes the loop ask it at each run."""
+    """Makes the loop call it at each run."""
 
     def before_run(self, run_context):
         return None
@@ -101,7 +101,7 @@ class Nothing(tf.train.SessionRunHook):
 
 
 def assert_same(one, other):
-    """Weights of two trainings agree to the last bit."""
+    """Checks that the weights of two trainings are equal to the last bit."""
     assert one.keys() == other.keys()
     for name in one:
         np.testing.assert_array_equal(one[name], other[name], err_msg=name)
@@ -116,7 +116,7 @@ def kit():
 
 @pytest.fixture(autouse=True)
 def leave_nothing_behind():
-    """Whatever a test does: no thread of ours lives on, and eager execution is as it was."""
+    """Checks after each test that no thread of ours is left and that eager execution is unchanged."""
     before = set(threading.enumerate())
     yield
     assert set(threading.enumerate()) == before

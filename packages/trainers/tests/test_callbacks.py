@@ -1,4 +1,4 @@
-"""Callbacks that reach deep into a step, under a trainer with a queue and cached callables."""
+"""Callbacks that change a step, with a trainer that uses a queue and cached callables."""
 
 import json
 
@@ -19,7 +19,7 @@ from towerpack_trainers import SimpleTrainer
 from towerpack_trainers.testing import FinalVariables
 
 
-def test_a_batch_that_is_no_number_is_found_and_kept(kit, configure, tmp_path):
+def test_a_nan_batch_is_found_and_kept(kit, configure, tmp_path):
     data = kit.line_data()
     data[3][0][1] = np.nan
     kept = FinalVariables()

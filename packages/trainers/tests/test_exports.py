@@ -1,4 +1,4 @@
-"""The public names are exactly those listed, and each is documented and can be looked into."""
+"""The public names are exactly those listed; each is documented and can be inspected."""
 
 import inspect
 import typing
@@ -37,7 +37,7 @@ def test_names_are_sorted_and_documented(module):
 @pytest.mark.parametrize(
     "exported", sorted(CLASSES, key=lambda kind: kind.__name__), ids=lambda kind: kind.__name__
 )
-def test_hints_and_source_of_each_class_can_be_had(exported):
+def test_hints_and_source_of_each_class_are_available(exported):
     assert f"class {exported.__name__}" in inspect.getsource(exported)
     typing.get_type_hints(exported)
     for name, member in vars(exported).items():

@@ -1,4 +1,4 @@
-"""Trainers and configurations written as Tensorpack's scripts write them: they work, or say what to write."""
+"""Trainers and configurations in the style of Tensorpack's scripts work, or raise an error with advice."""
 
 import attrs
 import pytest
@@ -44,7 +44,7 @@ def test_an_argument_that_does_not_exist_is_assigned(configure):
 @pytest.mark.parametrize(
     "wrong, right", [("max_epochs", "max_epoch"), ("epochs", "max_epoch"), ("logdir", "log_dir")]
 )
-def test_an_argument_by_a_name_of_elsewhere(wrong, right):
+def test_an_argument_with_the_name_of_another_library(wrong, right):
     with pytest.raises(
         UnknownArgumentError, match=f"{wrong!r}. Is {right}= meant[?] It has: model,"
     ) as caught:
@@ -52,7 +52,7 @@ def test_an_argument_by_a_name_of_elsewhere(wrong, right):
     assert isinstance(caught.value, ConfigError) and isinstance(caught.value, TypeError)
 
 
-def test_an_argument_that_is_like_no_other_or_has_no_name(configure):
+def test_an_unknown_or_unnamed_argument(configure):
     with pytest.raises(UnknownArgumentError, match=r"no argument 'zzz'\. It has: model, dataflow,"):
         attrs.evolve(configure(), zzz=1)
     with pytest.raises(UnknownArgumentError, match=r"TrainConfig received 5 without a name; .*name=value"):
@@ -91,7 +91,7 @@ def minimized(trainer, cost):
 
 
 class BuildsAfterwards(TowerTrainer):
-    """As `GANTrainer` of Tensorpack's examples."""
+    """Like `GANTrainer` of Tensorpack's examples."""
 
     def __init__(self, config):
         super().__init__(config)
@@ -132,7 +132,7 @@ def test_a_subclass_may_build_before_the_trainer_is_made():
     assert end.values["slope"] == 6
 
 
-def test_a_class_may_say_that_it_is_no_chief(configure):
+def test_a_class_may_set_is_chief(configure):
     class Quiet(BuildsInSetup):
         is_chief = False
 
@@ -141,7 +141,7 @@ def test_a_class_may_say_that_it_is_no_chief(configure):
 
 
 class TwoTowers(TowerTrainer):
-    """Builds towers on two devices, and never says so."""
+    """Builds towers on two devices without declaring them."""
 
     def _setup(self):
         super()._setup()
@@ -150,7 +150,7 @@ class TwoTowers(TowerTrainer):
 
 
 class Devices(Callback):
-    """Keeps the devices that steps run on."""
+    """Records the devices of steps."""
 
     def _before_train(self):
         options = tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE)
@@ -160,7 +160,7 @@ class Devices(Callback):
         self.cpus = {name for name in names if name.startswith("CPU")}
 
 
-def test_towers_are_where_their_builder_says(kit, configure):
+def test_towers_are_on_the_devices_of_their_builder(kit, configure):
     look = Devices()
     TwoTowers(configure(data=QueueInput(kit.line_data()), steps_per_epoch=2, callbacks=[look])).train()
     assert look.cpus == {"CPU:0", "CPU:1"}

@@ -1,4 +1,4 @@
-"""Callbacks that a trainer, or whoever has it, adds to those of the configuration."""
+"""Callbacks added to those of the configuration, by the trainer or its user."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from towerpack_trainers import SimpleTrainer, TrainerStateError
 
 
 class Named(Callback):
-    """Has a name that says whose it is."""
+    """Has a name that identifies its owner."""
 
     def __init__(self, owner):
         self.owner = owner
@@ -43,7 +43,7 @@ def test_a_trainer_may_register_as_it_is_made(configure):
     assert owners(trainer) == ["before", "after"]
 
 
-def test_it_is_too_late_once_they_are_set_up(configure):
+def test_registration_after_set_up_is_refused(configure):
     class Late(Callback):
         def _setup_graph(self):
             self.trainer.register_callback(Named("late"))
@@ -69,7 +69,7 @@ def test_a_trainer_without_its_graph_takes_them(kit):
     assert owners(trainer) == ["registered", "user"]
 
 
-def test_those_of_the_chief_are_left_out_elsewhere(configure):
+def test_callbacks_of_the_chief_are_dropped_elsewhere(configure):
     class NotChief(SimpleTrainer.__base__):
         is_chief = False
 

@@ -1,4 +1,4 @@
-"""What the metadata declare is imported, and what is imported is declared."""
+"""Declared dependencies are imported, and imported packages are declared."""
 
 import ast
 import importlib.metadata
@@ -8,13 +8,13 @@ from pathlib import Path
 
 import towerpack_trainers
 
-MODULES = {"pyzmq": "zmq"}  # where the module is called otherwise
+MODULES = {"pyzmq": "zmq"}  # modules with a different name
 SOURCES = Path(towerpack_trainers.__file__).parent
 WITH_ANOTHER = {"keras", "onnx"}  # come with tensorflow and tf2onnx
 
 
 def imported():
-    """The top-level modules of others that are imported anywhere in the package, lazily too."""
+    """The top-level modules of other packages that are imported anywhere in the package, even lazily."""
     found = set()
     for path in SOURCES.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):

@@ -1,4 +1,4 @@
-"""Trainings beside each other, beside eager code, and in threads: none disturbs another."""
+"""Several trainings in one process, with eager code and in threads, do not interfere."""
 
 import threading
 

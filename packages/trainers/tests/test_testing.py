@@ -1,4 +1,4 @@
-"""The conformance kit finds what is wrong, and all of our own trainers are held to it."""
+"""The conformance kit finds errors, and all of our own trainers pass it."""
 
 import os
 import threading
@@ -41,7 +41,7 @@ CPUS = ["/cpu:0", "/cpu:1"]
 
 
 def alone(config):
-    """The trainer of several processes, as the only one; a cluster of one opens no port."""
+    """The distributed trainer with a single process; a cluster of one opens no port."""
     return DistributedTrainer(config, Cluster.of(["127.0.0.1:1"], 0))
 
 
@@ -64,7 +64,7 @@ class TwoNetworks(GANModelDesc):
         return tf.train.MomentumOptimizer(0.1, 0.9)
 
 
-# One way at least to make each public trainer, and what does not hold for it.
+# At least one way to make each public trainer, and the checks that do not apply to it.
 OURS = {
     "AsyncMultiGPUTrainer": (lambda config: AsyncMultiGPUTrainer(config, CPUS), {"repeatable": False}),
     "DistributedTrainer": (alone, {}),
@@ -90,12 +90,12 @@ OURS = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", OURS)
-def test_our_own_trainers_keep_their_promises(name, tmp_path):
+def test_our_own_trainers_pass(name, tmp_path):
     make_trainer, exceptions = OURS[name]
     check_trainer(make_trainer, tmp_path, **exceptions)
 
 
-def test_all_our_trainers_are_held_to_it():
+def test_all_our_trainers_are_checked():
     concrete = {name for name in towerpack_trainers.__all__ if name.endswith("Trainer")}
     concrete |= {name for name in towerpack_trainers.__all__ if name.startswith("SyncMultiGPUTrainer")}
     others = {"Trainer", "TowerTrainer", "BuilderTrainer", "SingleCostTrainer"}  # to be subclassed
@@ -106,7 +106,7 @@ def test_all_our_trainers_are_held_to_it():
 
 
 @pytest.mark.slow
-def test_a_model_of_ones_own(tmp_path):
+def test_a_custom_model(tmp_path):
     class Wider(ModelDesc):
         """Has the inputs of `SmallModel`, and no `visits`."""
 
@@ -122,11 +122,11 @@ def test_a_model_of_ones_own(tmp_path):
     check_trainer(SimpleTrainer, tmp_path, make_model=Wider)
 
 
-# ---- what it finds
+# ---- detected errors
 
 
 class OneDevice(SingleCostTrainer):
-    """Trains on one device as `SimpleTrainer` does, with methods that the broken ones replace."""
+    """Trains on one device like `SimpleTrainer`, with methods that the broken trainers replace."""
 
     def _build_train_op(self):
         tower = self.tower_func.build(self.training_context(), self.source.get_input_tensors())
@@ -134,7 +134,7 @@ class OneDevice(SingleCostTrainer):
 
 
 class RunsTwice(OneDevice):
-    """Counts two steps where its loop sees one."""
+    """Counts two steps for one step of its loop."""
 
     def run_step(self):
         super().run_step()
@@ -151,7 +151,7 @@ class TrainsBesides(OneDevice):
 
 
 class ForgetsItsSeed(OneDevice):
-    """Draws its initial values anew in each run."""
+    """Draws different initial values in each run."""
 
     def _setup(self):
         tf.set_random_seed(int.from_bytes(os.urandom(4), "little") >> 1)
@@ -159,7 +159,7 @@ class ForgetsItsSeed(OneDevice):
 
 
 class IgnoresItsSeed(OneDevice):
-    """Draws the same numbers, whatever the seed."""
+    """Draws the same numbers for any seed."""
 
     def __init__(self, config):
         super().__init__(attrs.evolve(config, seed=1))
@@ -183,7 +183,7 @@ class KeepsStateToItself(OneDevice):
 
 
 class WrapsErrors(OneDevice):
-    """Raises another type than was raised in it."""
+    """Raises an error of another type than the original one."""
 
     def train(self):
         try:
@@ -195,7 +195,7 @@ class WrapsErrors(OneDevice):
 
 
 class SwallowsErrors(OneDevice):
-    """Ends as if all was well."""
+    """Ends without an error."""
 
     def train(self):
         try:
@@ -207,7 +207,7 @@ class SwallowsErrors(OneDevice):
 
 
 class LeavesAThread(OneDevice):
-    """Starts what nothing ends."""
+    """Starts a thread that is never stopped."""
 
     def train(self):
         self.thread = threading.Thread(target=END.wait, name="left-behind")
@@ -216,7 +216,7 @@ class LeavesAThread(OneDevice):
 
 
 class TrainsAgain(OneDevice):
-    """Does nothing in a second `train()`, and says nothing."""
+    """Silently does nothing in a second `train()`."""
 
     trained = False
 
@@ -227,7 +227,7 @@ class TrainsAgain(OneDevice):
 
 
 class ExplainsNothing(OneDevice):
-    """Leaves out the callbacks."""
+    """Does not call the callbacks."""
 
     def explain(self):
         super().explain()
@@ -253,7 +253,7 @@ BROKEN = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("broken", BROKEN, ids=lambda trainer: trainer.__name__)
-def test_what_is_broken_is_named(broken, tmp_path):
+def test_broken_trainers_are_named(broken, tmp_path):
     END.clear()
     try:
         with pytest.raises(ConformanceError, match=BROKEN[broken]):

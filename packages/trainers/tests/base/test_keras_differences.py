@@ -42,7 +42,7 @@ def twins(kinds=list):
 
 
 class Subclassed(keras.Model):
-    """A model with a cost of its own, and a mask that it computes."""
+    """A model with a cost function and a computed mask."""
 
     def __init__(self):
         super().__init__(name="net")
@@ -79,7 +79,7 @@ def positive(*shape):
 
 
 def padded(random):
-    """Sequences of words that end by zeros; the first of them has no word at all."""
+    """Sequences of words padded with zeros; the first one has no words."""
     lengths = random.integers(0, TIMES + 1, BATCH)
     lengths[0] = 0
     return (random.integers(1, WORDS, [BATCH, TIMES]) * (np.arange(TIMES) < lengths[:, None])).astype(
@@ -96,7 +96,7 @@ def silences(random):
 REGULAR = {"kernel_regularizer": "l2", "bias_regularizer": keras.regularizers.L1(0.01)}
 CLASSES = {0: 0.3, 2: 2.5}
 
-# For each case: the model, data of inputs, of targets and of weights, and what compile and fit receive.
+# For each case: the model, the data of inputs, targets and weights, and the arguments of compile and fit.
 CASES = {
     "dense": (
         lambda: chain(keras.Input([3]), layers.Dense(4, "tanh"), layers.Dense(2)),
@@ -315,7 +315,7 @@ def test_five_steps(name):
 
 
 def momentum_of(model):
-    # TensorFlow's optimizer leaves rows alone that a batch does not use; Keras's goes on by their momentum.
+    # TensorFlow's optimizer does not change rows that a batch does not use; Keras's continues by momentum.
     return 0.0 if any(isinstance(layer, layers.Embedding) for layer in model.layers) else 0.9
 
 

@@ -39,7 +39,7 @@ def network():
 
 
 def halves():
-    """Which half of four numbers has the larger sum."""
+    """Batches of four numbers, and the index of the half with the larger sum."""
     images = np.random.default_rng(0).normal(size=(256, 4)).astype(np.float32)
     labels = (images[:, :2].sum(1) > images[:, 2:].sum(1)).astype(np.int32)
     return BatchData(DataFromArrays([images, labels], shuffle=True), 32)
@@ -120,7 +120,7 @@ def test_several_outputs_have_a_loss_each():
     ("metrics", "message"),
     [("nothing_of_keras", "'nothing_of_keras'; expected the name"), (keras.metrics.AUC, "has a state")],
 )
-def test_what_cannot_be_measured_is_refused(metrics, message):
+def test_unsupported_metrics_are_refused(metrics, message):
     model = KerasModel(network, [IMAGE], [LABEL])
     with pytest.raises(ConfigError, match=message):
         model.compile(tf.train.AdamOptimizer(), "mse", metrics=[metrics])
@@ -166,7 +166,7 @@ def test_a_function_that_sets_weights(options):
     np.testing.assert_array_equal(final.values["net/fc/kernel"], np.eye(4, 2))
 
 
-def test_mistakes_are_told_before_the_training():
+def test_mistakes_are_reported_before_the_training():
     with pytest.raises(ModelError, match=r"targets=\[\]"):
         KerasModel(network, [IMAGE], [])
     model = KerasModel(network, [IMAGE], [LABEL])

@@ -1,4 +1,4 @@
-"""Trainings that are described by functions: `setup_graph`, and then `train`."""
+"""Trainings described by functions: `setup_graph`, and then `train`."""
 
 import logging
 
@@ -35,7 +35,7 @@ def optimizer():
 
 @pytest.fixture
 def functions(kit):
-    """The arguments of `setup_graph` for a model with dropout, whose flow knows its position."""
+    """The arguments of `setup_graph` for a model with dropout and a flow with a position."""
 
     def make(flow=None, model=None):
         return SIGNATURE, flow or kit.net_flow(), (model or kit.Random()).build_graph, optimizer
@@ -45,7 +45,7 @@ def functions(kit):
 
 @pytest.fixture
 def weights(kit):
-    """Trains what `setup_graph` has built; returns the final values."""
+    """Trains the graph of `setup_graph`; returns the final values."""
 
     def train(trainer, *callbacks, **arguments):
         kept = kit.Weights()
@@ -83,7 +83,7 @@ def test_the_weights_are_those_of_a_model(kit, functions, weights, make):
     kit.assert_same(kept.values, weights(trainer, log_dir=None))
 
 
-def test_towers_out_of_step(kit, functions, weights):
+def test_asynchronous_towers(kit, functions, weights):
     trainer = AsyncMultiGPUTrainer(devices=2)
     trainer.setup_graph(*functions())
     assert all(np.isfinite(value).all() for value in weights(trainer, log_dir=None).values())
@@ -161,7 +161,7 @@ def test_a_resumed_run_is_the_same(kit, functions, weights, tmp_path, devices, p
     kit.assert_same(whole, run("parts", resume="auto"))
 
 
-def test_the_directory_may_be_told_late(functions, tmp_path):
+def test_the_directory_may_be_given_late(functions, tmp_path):
     trainer = SimpleTrainer()
     trainer.setup_graph(*functions())
     trainer.train(callbacks=[ModelSaver()], max_epoch=1, log_dir=tmp_path / "run", **QUIET)
@@ -169,7 +169,7 @@ def test_the_directory_may_be_told_late(functions, tmp_path):
     assert (tmp_path / "run" / "checkpoint").exists() or list((tmp_path / "run").glob("model-*"))
 
 
-def test_a_drawn_seed_cannot_be_that_of_a_resumed_run(functions, tmp_path):
+def test_a_random_seed_cannot_equal_that_of_a_resumed_run(functions, tmp_path):
     trainer = SimpleTrainer()
     trainer.setup_graph(*functions())
     with pytest.raises(ConfigError, match=r"with a random seed.*Pass resume= \(and log_dir=\) to setup"):
@@ -188,14 +188,14 @@ def test_the_seed_of_another_run(functions, weights, tmp_path):
 
 
 @pytest.mark.parametrize("late", [{"seed": 2}, {"xla": True}, {"seed": 2, "xla": True}])
-def test_what_the_graph_is_built_from_cannot_change(functions, late):
+def test_arguments_of_the_graph_cannot_change(functions, late):
     trainer = SimpleTrainer()
     trainer.setup_graph(*functions(), seed=1)
     with pytest.raises(ConfigError, match=rf"already built, with another {' and '.join(late)}\. Pass"):
         trainer.train(**late)
 
 
-def test_a_drawn_seed_may_be_named(functions):
+def test_a_random_seed_may_be_passed_later(functions):
     trainer = SimpleTrainer()
     trainer.setup_graph(*functions())
     trainer.train(seed=trainer.seed, max_epoch=1, log_dir=None, **QUIET)
@@ -222,7 +222,7 @@ def test_setup_twice(functions):
         trainer.setup_graph(*functions())
 
 
-def test_a_configuration_besides(configure, functions):
+def test_an_additional_configuration(configure, functions):
     trainer = SimpleTrainer(configure())
     with pytest.raises(TrainerStateError, match=r"was made with a TrainConfig, .*Make it without one"):
         trainer.setup_graph(*functions())
@@ -230,7 +230,7 @@ def test_a_configuration_besides(configure, functions):
         trainer.train(max_epoch=3)
 
 
-def test_model_and_data_are_told_once(functions):
+def test_model_and_data_are_given_once(functions):
     trainer = SimpleTrainer()
     with pytest.raises(ConfigError, match="does not take model, optimizer here"):
         trainer.setup_graph(*functions(), model=None, optimizer=None)
@@ -241,7 +241,7 @@ def test_model_and_data_are_told_once(functions):
 
 @pytest.mark.parametrize("kind", [GANTrainer, SeparateGANTrainer])
 def test_trainers_of_other_costs(kind, functions):
-    trainer = kind.__new__(kind)  # what it is made of does not matter
+    trainer = kind.__new__(kind)  # its construction does not matter
     with pytest.raises(
         TrainerStateError, match=rf"{kind.__name__}\.setup_graph: setup_graph takes a single cost"
     ):
@@ -278,7 +278,7 @@ def test_wrong_arguments(functions, changes, error, message):
         SimpleTrainer().setup_graph(**{**dict(zip(names, functions())), **changes})
 
 
-# ---- how many devices
+# ---- the number of devices
 
 
 def test_virtual_devices_by_number(caplog):
@@ -288,6 +288,6 @@ def test_virtual_devices_by_number(caplog):
 
 
 @pytest.mark.parametrize("devices", [0, -1, True])
-def test_numbers_that_are_none(devices):
+def test_invalid_numbers_of_devices(devices):
     with pytest.raises(ConfigError, match=rf"devices={devices}: expected a list of devices, or their number"):
         SyncMultiGPUTrainer(devices=devices)

@@ -1,4 +1,4 @@
-"""Trainers of one cost, and what their subclasses override."""
+"""Trainers of one cost, and the hooks of their subclasses."""
 
 import inspect
 
@@ -51,7 +51,7 @@ def test_hooks_are_documented():
 
 @pytest.mark.parametrize("trainer", LEAVES, ids=lambda trainer: trainer.__name__)
 def test_a_trainer_is_one_leaf_and_overrides_documented_hooks_only(trainer):
-    # One kind stands between the leaves and the trainers with a builder, such as that of a single cost.
+    # One class stands between the leaves and the trainers with a builder, such as that of a single cost.
     bases = (BuilderTrainer, TowerTrainer, *Trainer.__mro__)
     assert bases in (trainer.__mro__[1:], trainer.__mro__[2:])
     assert trainer.__final__
@@ -59,11 +59,11 @@ def test_a_trainer_is_one_leaf_and_overrides_documented_hooks_only(trainer):
     assert private <= documented_hooks()
 
 
-def test_all_trainers_are_looked_at():
+def test_all_trainers_are_checked():
     assert {SimpleTrainer, NoOpTrainer, SyncMultiGPUTrainer, AsyncMultiGPUTrainer} < set(LEAVES)
 
 
-def test_a_step_of_ones_own(kit, configure):
+def test_a_custom_step(kit, configure):
     class Clipped(SingleCostTrainer):
         def _build_train_op(self):
             tower = self.tower_func.build(self.training_context(), self.source.get_input_tensors())
@@ -81,7 +81,7 @@ def test_a_step_of_ones_own(kit, configure):
     assert whole.values["slope"] > 2 * clipped.values["slope"]
 
 
-def test_a_builder_of_ones_own(kit, configure):
+def test_a_custom_builder(kit, configure):
     seen = []
 
     def halve(pairs):

@@ -1,4 +1,4 @@
-"""The loop: order, counters, own graphs and steps, and how it ends."""
+"""The loop: order, counters, custom graphs and steps, and its end."""
 
 import contextlib
 import gc
@@ -23,7 +23,7 @@ from towerpack_trainers import (
 
 
 def epoch(number, steps, done):
-    """What a `Recorder` notes of an epoch that begins with `done` finished steps."""
+    """The calls that a `Recorder` records in an epoch that begins with `done` finished steps."""
     first, last = steps[0], steps[-1]
     calls = [("before_epoch", number, first - 1, done)]
     calls += [("trigger_step", number, step, done + 1 + step - first) for step in steps]
@@ -56,7 +56,7 @@ def test_epochs_may_start_anywhere(kit, configure):
 
 
 def test_nothing_left_to_train(kit, configure, caplog):
-    caplog.set_level(logging.WARNING)  # which is seen without any setting
+    caplog.set_level(logging.WARNING)  # visible with any settings
     recorder = kit.Recorder()
     SimpleTrainer(configure(callbacks=[recorder], starting_epoch=3, max_epoch=2)).train()
     assert [call[0] for call in recorder.calls] == ["before_train", "after_train"]
@@ -76,7 +76,7 @@ def test_one_pass_of_the_data_is_an_epoch(kit, configure):
     assert trainer.loop.global_step == 6
 
 
-def test_a_length_that_nobody_knows_must_be_given(configure):
+def test_an_unknown_length_must_be_given(configure):
     class Endless:
         def __iter__(self):
             return iter([])
@@ -113,7 +113,7 @@ def test_training_within_training_is_refused(configure):
 
 
 def count_up(steps=0):
-    """A graph of one's own that adds 1 to "total" at each step; it may count its steps itself."""
+    """A custom graph that adds 1 to "total" at each step; it may count its steps itself."""
     graph = tf.Graph()
     with graph.as_default():
         total = tf.get_variable("total", [], initializer=tf.zeros_initializer())
@@ -130,7 +130,7 @@ def own(configure):
 
 
 @pytest.mark.parametrize("counts", [0, 1], ids=["we count", "the graph counts"])
-def test_a_graph_of_ones_own(kit, own, counts):
+def test_a_custom_graph(kit, own, counts):
     trainer = Trainer(own(callbacks=[kept := kit.Weights()]))
     trainer.train_op = op = count_up(counts)
     assert trainer.graph is op.graph
@@ -148,7 +148,7 @@ def test_a_graph_is_trained_once(own):
         trainer.train()
 
 
-def test_a_graph_of_ones_own_with_an_input(kit, own):
+def test_a_custom_graph_with_an_input(kit, own):
     source = QueueInput(kit.line_data())
     with tf.Graph().as_default():
         source.setup([tf.TensorSpec([None], tf.float32, "x"), tf.TensorSpec([None], tf.float32, "y")])
@@ -173,7 +173,7 @@ def test_a_plain_trainer_feeds_no_dataflow(own, kit):
         Trainer(own(dataflow=kit.line_data()))
 
 
-def test_a_subclass_may_have_a_use_for_a_dataflow(own, kit):
+def test_a_subclass_may_use_a_dataflow(own, kit):
     class Reader(Trainer):
         def _setup(self):
             super()._setup()
@@ -185,7 +185,7 @@ def test_a_subclass_may_have_a_use_for_a_dataflow(own, kit):
     np.testing.assert_array_equal(trainer.first[0], next(iter(kit.line_data()))[0])
 
 
-def test_a_step_that_was_put_on_the_trainer_itself(own):
+def test_a_step_assigned_to_the_trainer(own):
     trainer = Trainer(own())
     trainer.train_op = count_up()
     run_step, steps = trainer.run_step, []
@@ -207,12 +207,12 @@ def test_a_trainer_without_train_op(own):
 
 
 @pytest.mark.parametrize("wrong", [3, "up", None, [tf.no_op]], ids=["3", "up", "None", "list"])
-def test_a_train_op_is_an_op(own, wrong):
+def test_a_train_op_must_be_an_op(own, wrong):
     with pytest.raises(TypeError, match="train_op must be a TensorFlow op of a graph"):
         Trainer(own()).train_op = wrong
 
 
-def test_an_eager_tensor_is_no_train_op(own):
+def test_an_eager_tensor_cannot_be_a_train_op(own):
     with pytest.raises(TypeError, match="train_op must be a TensorFlow op of a graph"):
         Trainer(own()).train_op = tf.constant(1)
 
@@ -235,7 +235,7 @@ def test_a_subclass_builds_in_setup(kit, own):
     assert kept.values["total"] == 6
 
 
-def test_a_subclass_has_steps_of_its_own(kit, own):
+def test_a_subclass_overrides_the_step(kit, own):
     class Both(Own):
         def _setup(self):
             super()._setup()
@@ -257,7 +257,7 @@ def test_without_a_model_there_is_no_evaluation(own):
         Own(own()).build_inference_tower([], "check")
 
 
-# ---- how it ends
+# ---- the end of a training
 
 PHASES = [
     "_before_train",
@@ -272,14 +272,14 @@ PHASES += ["_trigger", "_after_triggers"]
 
 
 class MyError(Exception):
-    """No error anybody else raises."""
+    """An error that only these tests raise."""
 
 
 @pytest.mark.parametrize(
     "error", [MyError("mine"), KeyboardInterrupt(), SystemExit(3)], ids=lambda e: type(e).__name__
 )
 @pytest.mark.parametrize("phase", PHASES)
-def test_an_error_in_any_phase_is_raised_as_it_is_after_all_are_done(kit, configure, phase, error):
+def test_an_error_in_any_phase_is_raised_unchanged_after_all_callbacks(kit, configure, phase, error):
     first, last = kit.Recorder(), kit.Recorder()
     failing = kit.FailAt(phase, error)
     with pytest.raises(type(error)) as caught:
@@ -290,7 +290,7 @@ def test_an_error_in_any_phase_is_raised_as_it_is_after_all_are_done(kit, config
 
 
 @pytest.mark.parametrize("phase", PHASES)
-def test_stop_training_in_any_phase_is_a_good_end(kit, configure, phase):
+def test_stop_training_in_any_phase_ends_without_an_error(kit, configure, phase):
     recorder = kit.Recorder()
     SimpleTrainer(configure(callbacks=[kit.FailAt(phase, StopTraining("enough")), recorder])).train()
     assert recorder.calls[-1][0] == "after_train"
@@ -308,7 +308,7 @@ def test_an_error_in_setup_comes_before_anything_starts(kit, configure):
     assert recorder.calls == []
 
 
-def test_an_error_after_training_is_raised_when_all_are_done(kit, configure):
+def test_an_error_after_training_is_raised_after_all_callbacks(kit, configure):
     recorder = kit.Recorder()
     with pytest.raises(MyError, match="mine"):
         SimpleTrainer(configure(callbacks=[kit.FailAt("_after_train", MyError("mine")), recorder])).train()
@@ -329,7 +329,7 @@ def test_a_stop_is_checkpointed_like_the_end_of_its_epoch(kit, configure, tmp_pa
     assert (tmp_path / "run" / "latest").resolve().name == "model-5"
 
 
-def test_an_op_made_too_late_is_explained(configure):
+def test_an_op_added_too_late_is_explained(configure):
     class Late(Callback):
         def _before_train(self):
             tf.constant(1)
@@ -341,14 +341,14 @@ def test_an_op_made_too_late_is_explained(configure):
     assert "finalized" in str(caught.value.__cause__)
 
 
-def test_a_statistic_no_one_produces(configure):
+def test_a_statistic_without_a_producer(configure):
     with pytest.raises(
         StatisticError, match=r"MaxSaver\('accuracy'\) reads the statistic 'accuracy', which no callback"
     ):
         SimpleTrainer(configure(callbacks=[MaxSaver("accuracy")])).train()
 
 
-def test_a_cost_that_is_no_number_goes_on(kit, configure):
+def test_a_nan_cost_does_not_stop_the_training(kit, configure):
     class Model(kit.Line):
         def build_graph(self, x, y):
             return super().build_graph(x, y) * float("nan")
@@ -362,7 +362,7 @@ def test_a_cost_that_is_no_number_goes_on(kit, configure):
 
 
 class Failing:
-    """Some datapoints, then an error; or just the end."""
+    """Some datapoints, then an error or the end."""
 
     def __init__(self, datapoints, error=None):
         self.datapoints, self.error = datapoints, error
@@ -376,7 +376,7 @@ class Failing:
 @pytest.mark.parametrize(
     "error", [MyError("mine"), ValueError("mine"), SystemExit("mine")], ids=lambda e: type(e).__name__
 )
-def test_an_error_in_the_data_is_raised_as_it_is(kit, configure, error):
+def test_an_error_in_the_data_is_raised_unchanged(kit, configure, error):
     recorder = kit.Recorder()
     config = configure(dataflow=Failing(kit.line_data(), error), steps_per_epoch=100, callbacks=[recorder])
     with pytest.raises(type(error), match="mine") as caught:
@@ -389,7 +389,7 @@ def test_an_error_in_the_data_is_raised_as_it_is(kit, configure, error):
     assert recorder.calls[-1] == ("after_train", 1, recorder.calls[-1][2], recorder.calls[-1][3])
 
 
-def test_a_session_reads_no_clean_end_into_an_error_of_the_data(kit, configure):
+def test_a_session_does_not_treat_an_error_of_the_data_as_its_end(kit, configure):
     error = tf.errors.OutOfRangeError(None, None, "mine")
     with pytest.raises(RuntimeError, match=r"the flow raised OutOfRangeError \(mine\)"):
         SimpleTrainer(configure(dataflow=Failing(kit.line_data(), error), steps_per_epoch=100)).train()
@@ -410,12 +410,12 @@ def test_a_session_reads_no_clean_end_into_an_error_of_the_data(kit, configure):
     ],
     ids=["number", "dtype", "shape"],
 )
-def test_a_datapoint_that_does_not_fit_is_named(kit, configure, datapoint, message):
+def test_an_unsuitable_datapoint_is_named(kit, configure, datapoint, message):
     with pytest.raises(ValueError, match=message):
         SimpleTrainer(configure(dataflow=[*kit.line_data(), datapoint])).train()
 
 
-def test_an_end_before_the_end_is_an_error(kit, configure):
+def test_an_early_end_of_the_input_is_an_error(kit, configure):
     with tf.Graph().as_default() as graph:
         step = tf.data.make_one_shot_iterator(tf.data.Dataset.range(3)).get_next()
     trainer = Trainer(
@@ -430,7 +430,7 @@ def test_an_end_before_the_end_is_an_error(kit, configure):
     assert trainer.graph is graph
 
 
-def test_an_end_that_was_declared_is_a_good_end(kit, configure):
+def test_a_declared_end_of_the_input_is_not_an_error(kit, configure):
     source = QueueInput(kit.line_data(batches=7), infinite=False)
     recorder = kit.Recorder()
     trainer = SimpleTrainer(configure(data=source, steps_per_epoch=5, callbacks=[recorder]))
@@ -439,7 +439,7 @@ def test_an_end_that_was_declared_is_a_good_end(kit, configure):
     assert recorder.calls[-1] == ("after_train", 2, 1, 7)  # the seventh step is the second of its epoch
 
 
-def test_explain_says_what_will_happen_before_any_session(configure):
+def test_explain_describes_the_training_without_a_session(configure):
     trainer = SimpleTrainer(configure(callbacks=[ModelSaver()], extra_callbacks=None))
     text = trainer.explain()
     assert text.splitlines()[0] == "SimpleTrainer on one device, epochs 1 to 2 of 5 steps"
@@ -449,12 +449,12 @@ def test_explain_says_what_will_happen_before_any_session(configure):
     trainer.train()
 
 
-def test_explain_finds_what_train_would_refuse(configure):
+def test_explain_raises_the_errors_of_train(configure):
     with pytest.raises(StatisticError, match="'nothing', which no callback produces"):
         SimpleTrainer(configure(callbacks=[MaxSaver("nothing")])).explain()
 
 
-def test_the_arguments_of_a_config_do_for_a_config(tmp_path, kit):
+def test_arguments_replace_a_config(tmp_path, kit):
     recorder = kit.Recorder()
     trainer = Trainer(callbacks=[recorder], steps_per_epoch=2, max_epoch=1, log_dir=None, extra_callbacks=[])
     with tf.Graph().as_default():
@@ -462,13 +462,13 @@ def test_the_arguments_of_a_config_do_for_a_config(tmp_path, kit):
         trainer.train_op = tf.assign_add(variable, 1.0)
     trainer.train()
     assert [what for what, *_ in recorder.calls].count("trigger_step") == 2
-    with pytest.raises(ConfigError, match="a TrainConfig and max_epoch besides"):
+    with pytest.raises(ConfigError, match="a TrainConfig and also max_epoch"):
         Trainer(TrainConfig(log_dir=None), max_epoch=3)
     with pytest.raises(ConfigError, match="takes a TrainConfig, received 3"):
         Trainer(3)
 
 
-def test_a_failed_trainer_holds_nothing_of_what_failed(configure):
+def test_a_failed_trainer_keeps_no_failed_objects(configure):
     held = []
 
     class Fails(Callback):

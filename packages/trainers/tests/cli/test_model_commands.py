@@ -1,4 +1,4 @@
-"""The commands on a trained model, as people type them."""
+"""The commands on a trained model, as users type them."""
 
 import io
 import os
@@ -13,7 +13,7 @@ import tensorflow.compat.v1 as tf
 from towerpack_callbacks.checkpoint import write_checkpoint
 from towerpack_trainers.__main__ import main
 
-# Its name is one that no other test imports.
+# No other test imports a module of this name.
 MODULE = """
 import tensorflow.compat.v1 as tf
 from towerpack_layers import FullyConnected
@@ -53,7 +53,7 @@ ERRORS = [
     ),
     (
         ["export", "run", "--model", "model_of_cli_tests:number", *OUT, "-o", "a"],
-        "model_of_cli_tests:number gives int; expected a ModelDesc",
+        "model_of_cli_tests:number returns int; expected a ModelDesc",
     ),
     ([*EXPORT[:4], "--outputs", "outs", "-o", "a"], "no tensor 'outs:0'. Close names are: out"),
     ([*EXPORT, "--inputs", "x", "-o", "a"], "outputs out need the input scale, which is not in"),
@@ -105,7 +105,7 @@ EXPECTED = 2 * (np.arange(10.0).reshape(5, 2) @ np.arange(6.0).reshape(2, 3) + 1
 
 
 @pytest.mark.parametrize(("arguments", "message"), ERRORS, ids=[" ".join(case[0]) for case in ERRORS])
-def test_what_cannot_be_done_is_one_line_and_status_1(place, capsys, arguments, message):
+def test_a_failure_is_one_line_and_status_1(place, capsys, arguments, message):
     before = sorted(os.listdir(place))
     assert main(arguments) == 1
     captured = capsys.readouterr()
@@ -116,7 +116,7 @@ def test_what_cannot_be_done_is_one_line_and_status_1(place, capsys, arguments, 
 
 
 @pytest.mark.parametrize(("arguments", "message"), MISUSES, ids=[" ".join(case[0]) for case in MISUSES])
-def test_arguments_that_are_none_have_status_2(place, capsys, arguments, message):
+def test_invalid_arguments_have_status_2(place, capsys, arguments, message):
     with pytest.raises(SystemExit) as exit_:
         main(arguments)
     assert exit_.value.code == 2
@@ -185,7 +185,7 @@ def test_predictions_of_no_examples(place, capsys):
         assert archive["out"].shape == (0, 3)
 
 
-def test_a_description_with_operations(place, capsys):
+def test_describe_lists_operations(place, capsys):
     assert main(["describe", *MODEL, "--outputs", "out"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert re.split(r"  +", lines[0]) == ["name", "shape", "elements", "dtype", "FLOPs"]

@@ -1,4 +1,4 @@
-"""`python -m towerpack_trainers migrate` starts the command of towerpack-compat, or says what to install."""
+"""`python -m towerpack_trainers migrate` starts towerpack-compat's command, or names the missing package."""
 
 import subprocess
 import sys
@@ -21,7 +21,7 @@ def test_it_starts_the_other_command_with_all_arguments(monkeypatch, capsys):
     assert "use `python -m towerpack_compat migrate`" in capsys.readouterr().err
 
 
-def test_without_the_other_package_it_says_what_to_install(monkeypatch, capsys):
+def test_without_the_other_package_it_names_the_installation(monkeypatch, capsys):
     monkeypatch.setattr("towerpack_trainers.cli._old_migrate_command.find_spec", lambda name: None)
     assert main(["migrate", "a.py"]) == 1
     assert 'pip install "towerpack-compat[migrate]"' in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""Rehearsals touch everything and leave nothing; overfitting sees the same few batches for ever."""
+"""Dry runs execute all parts and leave no files; overfitting repeats the same few batches."""
 
 import logging
 
@@ -20,7 +20,7 @@ from towerpack_trainers.testing import FailAt, FinalVariables, Recorder
 
 
 class Note(Callback):
-    """Counts its periodic work, and sees what files there are then."""
+    """Counts its periodic work, and records the files present at that time."""
 
     def __init__(self):
         self.triggers = 0
@@ -32,7 +32,7 @@ class Note(Callback):
 
 
 class CountedFlow:
-    """Counts what is read of it, over all passes."""
+    """Counts the datapoints read from it, over all passes."""
 
     def __init__(self, datapoints):
         self.datapoints, self.read, self.seeds = datapoints, 0, []
@@ -49,7 +49,7 @@ class CountedFlow:
         self.seeds.append(seed)
 
 
-def test_a_rehearsal_does_the_work_of_every_callback_once(kit, configure):
+def test_a_dry_run_does_the_work_of_every_callback_once(kit, configure):
     note, recorder, validation = Note(), Recorder(), CountedFlow(kit.line_data(9))
     callbacks = [
         PeriodicTrigger(note, every_k_epochs=100),
@@ -65,7 +65,7 @@ def test_a_rehearsal_does_the_work_of_every_callback_once(kit, configure):
     assert validation.read <= 4  # one may be read ahead
 
 
-def test_a_rehearsal_leaves_no_file_and_no_earlier_run_aside(kit, configure, tmp_path):
+def test_a_dry_run_leaves_no_file_and_moves_no_earlier_run(kit, configure, tmp_path):
     def run(**changes):
         callbacks = [ModelSaver(), note]
         return configure(callbacks=callbacks, monitors=[JSONWriter()], resume="auto", **changes)
@@ -79,7 +79,7 @@ def test_a_rehearsal_leaves_no_file_and_no_earlier_run_aside(kit, configure, tmp
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
 
 
-def test_a_rehearsal_that_fails_leaves_nothing_either(kit, configure, tmp_path):
+def test_a_failed_dry_run_leaves_no_file(kit, configure, tmp_path):
     note = Note()
     failing = FailAt("_trigger_epoch", ZeroDivisionError())
     failing._trigger = failing._trigger_epoch
@@ -89,7 +89,7 @@ def test_a_rehearsal_that_fails_leaves_nothing_either(kit, configure, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
-def test_a_rehearsal_may_have_no_directory(configure, monkeypatch, tmp_path):
+def test_a_dry_run_may_have_no_directory(configure, monkeypatch, tmp_path):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     recorder, kept = Recorder(), FinalVariables()
@@ -98,7 +98,7 @@ def test_a_rehearsal_may_have_no_directory(configure, monkeypatch, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_steps_of_a_rehearsal_fill_runs(configure):
+def test_steps_of_a_dry_run_fill_session_calls(configure):
     assert fast_dev_run(configure(steps_per_run=4)).steps_per_epoch == 4
     assert fast_dev_run(configure(steps_per_run=4), steps=5).steps_per_epoch == 8
 
@@ -110,7 +110,7 @@ def test_the_number_is_checked(configure, rehearse, number):
         rehearse(configure(), number)
 
 
-def test_evaluations_may_be_cut_short(kit, configure, caplog):
+def test_evaluations_may_be_limited(kit, configure, caplog):
     validation = CountedFlow(kit.line_data(9))
     runner = InferenceRunner(validation, ScalarStats("cost"))
     SimpleTrainer(configure(callbacks=[runner], evaluation_batches=2, max_epoch=1)).train()
@@ -148,7 +148,7 @@ def test_overfitting_needs_the_flow(configure, kit):
         overfit_batches(configure(data=QueueInput(kit.line_data())))
 
 
-def test_a_flow_shorter_than_that_is_taken_whole(kit, configure, caplog):
+def test_a_shorter_flow_is_used_completely(kit, configure, caplog):
     caplog.set_level(logging.INFO)
     flow = CountedFlow(kit.line_data(2))
     SimpleTrainer(overfit_batches(configure(dataflow=flow, max_epoch=2), 10)).train()

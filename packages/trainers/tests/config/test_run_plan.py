@@ -1,4 +1,4 @@
-"""What a run begins with."""
+"""The plan of a run."""
 
 import os
 
@@ -32,7 +32,7 @@ def test_it_follows_from_the_configuration(configure, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
-def test_the_directory_is_taken_and_told(configure, tmp_path):
+def test_the_directory_is_locked_and_reported(configure, tmp_path):
     listener = Listener()
     made = plan(configure, monitors=[listener])
     with made.directory:

@@ -1,4 +1,4 @@
-"""What a rehearsal or an earlier training has read and left is the same for the next training."""
+"""A dry run or an earlier training does not change the next training."""
 
 import attrs
 import numpy as np
@@ -16,7 +16,7 @@ def shuffled(count=24, scale=1.0):
 
 
 class Inferred(ScalarStats):
-    """Keeps the costs of all batches, in their order."""
+    """Records the costs of all batches, in order."""
 
     def __init__(self):
         super().__init__("cost")
@@ -28,7 +28,7 @@ class Inferred(ScalarStats):
 
 
 class Script:
-    """What a script makes once, and gives to each of its trainings."""
+    """The objects that a script makes once and passes to each of its trainings."""
 
     def __init__(self):
         self.flow, self.validation, self.inferred = shuffled(), shuffled(16, 2.0), Inferred()
@@ -44,7 +44,7 @@ class Script:
 
 
 def train(script, config):
-    """Trains, and returns everything that may differ."""
+    """Trains, and returns all results that may differ."""
     script.inferred.batches.clear()
     end = FinalVariables()
     trainer = SimpleTrainer(attrs.evolve(config, callbacks=[*config.callbacks, end]))
@@ -54,7 +54,7 @@ def train(script, config):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("before", ["rehearsal", "training", "overfitting", "failed training"])
-def test_a_training_after_another_is_as_the_first(before, configure):
+def test_a_second_training_equals_the_first(before, configure):
     used, new = Script(), Script()
     config = used.config(configure, seed=3)
     if before == "failed training":
@@ -73,7 +73,7 @@ def test_a_training_after_another_is_as_the_first(before, configure):
     assert state == expected_state
 
 
-def test_a_position_that_a_flow_was_given_before_is_kept(configure):
+def test_an_earlier_position_of_a_flow_is_kept(configure):
     script = Script()
     script.flow.load_state_dict({"seed": 7, "epoch": 2, "index": 3})
     config = script.config(configure, seed=None)
@@ -82,7 +82,7 @@ def test_a_position_that_a_flow_was_given_before_is_kept(configure):
     assert script.flow.state_dict()["index"] == 3
 
 
-def test_a_live_flow_keeps_what_it_holds(kit, configure):
+def test_a_live_flow_keeps_its_contents(kit, configure):
     class Live(list):
         live = True
         loaded = False

@@ -1,4 +1,4 @@
-"""Configurations that cannot work are refused when they are made."""
+"""Invalid configurations are refused by the constructor."""
 
 import pytest
 import tensorflow.compat.v1 as tf
@@ -9,7 +9,7 @@ from towerpack_trainers import ConfigError, ModelDesc, SimpleTrainer, TrainConfi
 
 
 class Line(ModelDesc):
-    """Enough of a model to be configured."""
+    """A minimal model for a configuration."""
 
     def inputs(self):
         return [tf.TensorSpec([None], tf.float32, "x")]
@@ -58,7 +58,7 @@ def test_callbacks_must_be_callbacks():
     ],
     ids=["keras", "function", "name"],
 )
-def test_optimizers_that_are_none(configure, optimizer, message):
+def test_invalid_optimizers(configure, optimizer, message):
     with pytest.raises(ConfigError, match=message):
         SimpleTrainer(configure(optimizer=optimizer))
 

@@ -1,4 +1,4 @@
-"""What errors of training in several processes say."""
+"""The texts of errors of distributed training."""
 
 from towerpack_trainers.distributed import MissingExtraError
 

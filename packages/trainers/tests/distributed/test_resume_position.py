@@ -1,4 +1,4 @@
-"""Where each process goes on in its data, by what the chief has saved."""
+"""The data position from which each process resumes the chief's checkpoint."""
 
 import math
 
@@ -22,7 +22,7 @@ def test_the_same_number_changes_nothing():
     assert for_processes(saved, 2, 3, 4, reshard) == saved
 
 
-def test_the_chiefs_data_is_compared_with_the_chiefs_alone():
+def test_the_chiefs_data_is_compared_only_with_the_chiefs():
     saved = {**state(3, 1, 4, 2), "data": {"datapoints": 4, "components": []}}
     assert for_processes(saved, 0, 3, 4, reshard) == saved
     for rank, size in ((1, 3), (0, 2)):
@@ -34,7 +34,7 @@ def test_the_same_total_batch_changes_nothing():
     assert for_processes(saved, 1, 2, 4, None) == saved
 
 
-def test_an_epoch_s_end_stays_its_end():
+def test_the_end_of_an_epoch_is_kept():
     translated = for_processes(state(3, 3, 4, 4), 0, 2, 6, reshard)
     assert translated["loop"]["local_step"] == 5
     assert translated["loop"]["steps_per_epoch"] == 6
@@ -42,8 +42,8 @@ def test_an_epoch_s_end_stays_its_end():
 
 @settings(deadline=None)
 @given(st.integers(1, 5), st.integers(1, 5), st.integers(1, 6), st.data())
-def test_resharded_positions_go_on_with_every_datapoint_once(was, now, rounds, data):
-    """Shards of one order, stopped after some steps, gone on by another number."""
+def test_resharded_positions_give_every_datapoint_once(was, now, rounds, data):
+    """Shards of one order, stopped after some steps, and continued by another number of processes."""
     length = math.lcm(was, now) * rounds
     done = data.draw(st.integers(0, length // was))
     whole = DataFromList([[k] for k in range(length)], shuffle=True)
@@ -59,13 +59,13 @@ def test_resharded_positions_go_on_with_every_datapoint_once(was, now, rounds, d
     assert sorted(rest) == sorted(order[done * was :])
 
 
-def test_seeds_and_marks_stay_one_s_own():
+def test_seeds_and_marks_are_not_shared():
     theirs = {"flow": {"seed": 1, "seeds": {"0": 7}, "epoch": 2, "index": 5, "marks": {"0": [1, 2]}}}
     mine = {"flow": {"seed": 8, "epoch": 0, "index": 0}}
     assert own_position(theirs, mine) == {"flow": {"seed": 8, "epoch": 2, "index": 5}}
 
 
-def test_marks_of_batches_hold_in_all_shards():
+def test_marks_of_batches_are_valid_in_all_shards():
     flow = {"seed": 1, "epoch": 2, "index": 5, "marks": {"": [0, 2, 4, 9], "0": [1, 2]}}
     flow["flow"] = {"": {"kind": "BatchData", "batch_size": 4}, "0": {"kind": "Stream"}}
     mine = {"flow": {"seed": 8, "epoch": 0, "index": 0}}
@@ -80,5 +80,5 @@ def test_processes_may_read_data_of_different_length():
     assert len(list(mine)) == 3
 
 
-def test_a_foreign_position_is_taken_as_it_is():
+def test_a_foreign_position_is_used_unchanged():
     assert own_position({"flow": 17}, {"flow": 0}) == {"flow": 17}

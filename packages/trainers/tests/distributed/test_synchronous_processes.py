@@ -1,4 +1,4 @@
-"""Processes in step, seen from one of them: the others are a stand-in that answers at once."""
+"""Synchronous processes, seen from one of them: a stand-in for the others answers at once."""
 
 import contextlib
 import json
@@ -24,7 +24,7 @@ from towerpack_trainers.restore import FreshStart, RunState, find_starting_point
 
 
 class Group:
-    """The other processes: what they gave, and whether one of them is lost."""
+    """The other processes: their values, and whether one of them is lost."""
 
     def __init__(self, rank=0, size=2, shared=None, others=(), lost=None):
         self.rank, self.size, self.is_chief = rank, size, rank == 0
@@ -64,7 +64,7 @@ class Group:
 
 
 class Alone(Communicator):
-    """Exchanges with nobody."""
+    """Exchanges with no other process."""
 
     def __init__(self, group):
         self.group, self.sums = group, []
@@ -108,7 +108,7 @@ def test_each_process_draws_its_own_random_numbers():
 
 
 def order(configure, flow, rank=0, size=2, **changes):
-    """The numbers that one process trains on in two epochs, in their order."""
+    """The numbers that one process trains on in two epochs, in order."""
     strategy = processes(rank, size, shared=1, others=[lambda facts: facts] * (size - 1))
     strategy.restore = lambda start, sess, run: start.restore(sess, run, lambda state: state)
     taken = []
@@ -122,7 +122,7 @@ def numbers():
     return DataFromList([(np.float32(n), np.float32(n)) for n in range(8)], shuffle=True)
 
 
-def test_data_that_are_not_divided_come_in_an_order_of_each_process(configure, caplog):
+def test_undivided_data_have_a_different_order_in_each_process(configure, caplog):
     first, second = (order(configure, numbers(), rank) for rank in range(2))
     assert sorted(first) == sorted(second) == sorted([*range(8), *range(8)])
     assert first != second
@@ -132,7 +132,7 @@ def test_data_that_are_not_divided_come_in_an_order_of_each_process(configure, c
     )  # each chief
 
 
-def test_shares_are_cut_from_one_order(configure, caplog):
+def test_shards_are_cut_from_one_order(configure, caplog):
     shares = [order(configure, ShardData(numbers(), rank, 2), rank, max_epoch=1) for rank in range(2)]
     assert sorted(shares[0] + shares[1]) == [*range(8)]
     assert "not divided" not in caplog.text
@@ -146,7 +146,7 @@ def test_the_data_of_one_process_have_the_seed_of_the_training(configure, caplog
 
 
 class OfItsOwn:
-    """Takes a seed, and does not say whether it is divided."""
+    """Accepts a seed, and does not declare whether it is divided."""
 
     def __init__(self):
         self.given = None
@@ -158,13 +158,13 @@ class OfItsOwn:
         yield from [(np.ones(1, np.float32), np.ones(1, np.float32))] * 8
 
 
-def test_where_nothing_is_known_of_the_data_the_seed_is_common(configure):
+def test_unknown_data_have_the_common_seed(configure):
     flow = OfItsOwn()
     SimpleTrainer(configure(dataflow=flow, steps_per_epoch=1), processes=processes(1, shared=1))
     assert flow.given == 1
 
 
-def test_updates_that_no_process_averages_are_refused(configure):
+def test_updates_without_averaging_are_refused(configure):
     strategy = processes()
 
     class Apart(SingleCostTrainer):
@@ -178,7 +178,7 @@ def test_updates_that_no_process_averages_are_refused(configure):
 
 
 class Synchronised(ModelDesc):
-    """Asks for the statistics of all batches of a step."""
+    """Requests the statistics of all batches of a step."""
 
     def inputs(self):
         return [tf.TensorSpec([None], tf.float32, "x"), tf.TensorSpec([None], tf.float32, "y")]
@@ -193,12 +193,12 @@ class Synchronised(ModelDesc):
 
 
 def twice(batches):
-    """Each batch together with that of a process that has the same."""
+    """Each batch combined with the equal batch of another process."""
     return [[np.concatenate([column, column]) for column in batch] for batch in batches]
 
 
 def test_statistics_are_those_of_all_processes(kit, configure):
-    """With another process that has the same batches, as of one process with each batch twice."""
+    """With another process that has equal batches, the result is that of one process with doubled batches."""
     together, alone = kit.Weights(), kit.Weights()
     strategy = processes(others=[lambda facts: facts])
     SimpleTrainer(configure(model=Synchronised(), callbacks=[together]), processes=strategy).train()
@@ -210,7 +210,7 @@ def test_statistics_are_those_of_all_processes(kit, configure):
         np.testing.assert_allclose(together.values[name], value, rtol=1e-4, atol=1e-5, err_msg=name)
 
 
-def test_statistics_of_a_trainer_that_builds_its_tower_itself(configure):
+def test_statistics_of_a_trainer_without_a_builder(configure):
     class Own(SingleCostTrainer):
         def _build_train_op(self):
             tower = self.tower_func.build(self.training_context(), self.source.get_input_tensors())
@@ -223,7 +223,7 @@ def test_statistics_of_a_trainer_that_builds_its_tower_itself(configure):
     assert len(strategy.gradient_exchange.summed()) == 4
 
 
-def test_processes_that_do_not_sum_the_same_are_refused(configure):
+def test_processes_with_different_sums_are_refused(configure):
     def other(facts):
         return {**facts, "the sums that layers take over all processes": {"number 0": "float32 [2]"}}
 
@@ -233,14 +233,14 @@ def test_processes_that_do_not_sum_the_same_are_refused(configure):
 
 
 class Hidden(SingleCostTrainer):
-    """Exchanges its gradients, and its builder does not know with whom."""
+    """Exchanges its gradients, without passing the exchange to its builder."""
 
     def _make_builder(self):
         return SingleDeviceBuilder(exchange=lambda pairs: self.processes.gradient_exchange(pairs))
 
 
 class OfTowers(SyncMultiGPUParameterServerBuilder):
-    """Exchanges its gradients by itself."""
+    """Exchanges its gradients without a builder."""
 
     def __init__(self, devices, exchange_with):
         super().__init__(devices)
@@ -250,8 +250,8 @@ class OfTowers(SyncMultiGPUParameterServerBuilder):
         return [self.exchange_with(pairs) for pairs in super()._combine(gradients)]
 
 
-def test_statistics_that_no_process_exchanges_are_refused(configure):
-    """They would be each process's own, and the weights other ones than asked for."""
+def test_statistics_without_an_exchange_are_refused(configure):
+    """The statistics would differ between processes, and the weights would differ from the requested ones."""
     strategy = processes()
     with pytest.raises(
         ConfigError,
@@ -262,7 +262,7 @@ def test_statistics_that_no_process_exchanges_are_refused(configure):
     SimpleTrainer(configure(model=Synchronised()), processes=processes(0, 1)).train()
 
 
-def test_towers_that_are_connected_with_one_another_alone_are_refused():
+def test_towers_connected_only_within_one_process_are_refused():
     def cost():
         normal = BatchNorm("bn", tf.ones([4, 1]), sync_statistics=True)
         return tf.reduce_mean(normal * tf.get_variable("slope", []))
@@ -282,7 +282,7 @@ def test_towers_that_are_connected_with_one_another_alone_are_refused():
         SyncMultiGPUParameterServerBuilder(devices, exchange=alone).build(cost, tuple, optimizer)
 
 
-def test_a_trained_model_of_one_process_and_of_many_that_are_equal(kit, configure):
+def test_one_process_and_many_equal_ones_train_the_same_model(kit, configure):
     alone, together = kit.Weights(), kit.Weights()
     SimpleTrainer(configure(callbacks=[alone])).train()
     strategy = processes(others=[lambda facts: facts])
@@ -296,7 +296,7 @@ def test_a_trained_model_of_one_process_and_of_many_that_are_equal(kit, configur
     assert group.calls[-2:] == ["barrier", ("close", None)]
 
 
-# ---- what must be the same
+# ---- agreement
 
 
 @pytest.mark.parametrize(
@@ -387,7 +387,7 @@ def restore(strategy, start, *callbacks, allow=()):
     return run
 
 
-def test_the_chief_restores_and_tells_the_others(tmp_path):
+def test_the_chief_restores_and_informs_the_others(tmp_path):
     strategy, callbacks = processes(), (Everywhere(), OfTheChief())
     path = write_checkpoint(tmp_path / "model-2", {"v": np.zeros(2, np.float32)}, saved())
     run = restore(strategy, find_starting_point(path, None), *callbacks)
@@ -397,7 +397,7 @@ def test_the_chief_restores_and_tells_the_others(tmp_path):
     assert told == ("share", {**saved(), "callbacks": {"Everywhere": {"count": 6}}, "begins": [1, 2]})
 
 
-def test_the_others_get_counters_states_and_their_own_place_in_the_data():
+def test_the_others_get_counters_states_and_their_own_data_position():
     told = {**saved(), "callbacks": {"Everywhere": {"count": 6}}, "begins": [1, 2]}
     callback = Everywhere()
     run = restore(processes(1, shared=told), FreshStart(), callback)
@@ -417,7 +417,7 @@ def test_the_others_get_states_of_the_same_types(tmp_path):
     assert (callback.count, type(callback.count[2])) == (count, np.float64)
 
 
-def test_a_fresh_start_tells_nothing():
+def test_a_fresh_start_sends_no_state():
     strategy = processes()
     restore(strategy, FreshStart())
     assert strategy.communicator.group.calls == [("step", 0), ("share", None)]
@@ -434,7 +434,7 @@ def test_a_changed_number_of_processes_needs_a_translation(tmp_path):
         restore(processes(), start, *callbacks, allow=["world"])
 
 
-def test_all_go_on_at_the_same_step():
+def test_all_processes_continue_at_the_same_step():
     told = {**saved(), "callbacks": {}, "begins": [1, 3]}
     with pytest.raises(
         CheckpointError, match="Rank 1 would continue in epoch 1 at step 2, and rank 0 in epoch 1"
@@ -445,7 +445,7 @@ def test_all_go_on_at_the_same_step():
 # ---- stopping and failing
 
 
-def test_a_stop_of_another_process_is_a_stop():
+def test_a_stop_of_another_process_stops_this_one():
     stopped = tf.errors.InvalidArgumentError(
         None, None, "assertion failed: towerpack: another process stops here"
     )
@@ -458,7 +458,7 @@ BROKEN = [tf.errors.AbortedError(None, None, "gone"), RuntimeError("Attempted to
 
 
 @pytest.mark.parametrize("caught", BROKEN, ids=lambda error: type(error).__name__)
-def test_a_broken_exchange_is_that_of_the_lost_process(caught):
+def test_a_broken_exchange_names_the_lost_process(caught):
     error, coord = lost(), tf.train.Coordinator()
     assert processes(lost=error).translate_error(caught, coord) is error
     assert processes().translate_error(caught, coord) is caught
@@ -471,12 +471,12 @@ def test_a_broken_exchange_is_that_of_the_lost_process(caught):
 @pytest.mark.parametrize(
     "caught", [ValueError("mine"), KeyboardInterrupt(), StopTraining("enough")], ids=repr
 )
-def test_errors_of_ones_own_stay(caught):
+def test_own_errors_are_unchanged(caught):
     assert processes(lost=lost()).translate_error(caught, tf.train.Coordinator()) is caught
 
 
 @pytest.mark.parametrize("error", [ValueError("mine"), KeyboardInterrupt(), lost()], ids=repr)
-def test_a_failure_is_told_and_raised(error):
+def test_a_failure_is_reported_and_raised(error):
     strategy = processes()
     with pytest.raises(type(error)) as caught, strategy.failing_together(tf.train.Coordinator()):
         raise error
@@ -493,7 +493,7 @@ def test_a_failure_by_a_lost_process_names_it():
     assert strategy.communicator.group.calls == [("close", "PeerLostError: rank 1 is lost")]
 
 
-def test_a_guarded_step_says_how_far_it_is():
+def test_a_guarded_step_reports_its_progress():
     strategy, loop, ran = processes(), LoopState(steps_per_epoch=5, global_step=3), []
     with tf.Graph().as_default(), tf.Session() as sess:
         strategy.guard_step(lambda: ran.append(1), loop, sess)()

@@ -1,4 +1,4 @@
-"""Exported models are read back, and compute what the predictor does."""
+"""Exported models are read back, and give the same results as the predictor."""
 
 import subprocess
 import sys
@@ -23,7 +23,7 @@ IMAGES = np.random.default_rng(3).normal(size=(5, 8, 8)).astype(np.float32)
 
 
 class LeNet(ModelDesc):
-    """For digits of 8 by 8, with what differs between training and prediction."""
+    """For digits of 8 by 8, with layers that differ between training and prediction."""
 
     def inputs(self):
         return [tf.TensorSpec([None, 8, 8], tf.float32, "image"), tf.TensorSpec([None], tf.int32, "label")]
@@ -59,13 +59,13 @@ def random_values(config):
 
 @pytest.fixture(scope="module")
 def lenet():
-    """A configuration with values, and what a predictor computes with it."""
+    """A configuration with values, and the results of its predictor."""
     config = PredictConfig(model=LeNet(), output_names=["probabilities", "class:0"])
     values = random_values(config)
     config = attrs.evolve(config, session_init=DictRestore(values), input_names=["image"])
     with OfflinePredictor(config) as predictor:
         probabilities, classes = predictor(IMAGES)
-    assert np.ptp(probabilities, axis=0).max() > 0.01  # it does depend on the images
+    assert np.ptp(probabilities, axis=0).max() > 0.01  # they depend on the images
     return SimpleNamespace(config=config, values=values, probabilities=probabilities, classes=classes)
 
 

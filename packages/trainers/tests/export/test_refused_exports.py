@@ -1,4 +1,4 @@
-"""What cannot be exported is an error that says why, and leaves everything as it was."""
+"""Impossible exports raise an error with the reason, and change nothing."""
 
 import contextlib
 import fcntl
@@ -46,7 +46,7 @@ def test_an_unknown_output(kit, tmp_path, method):
     ],
     ids=["missing", "idle", "none"],
 )
-def test_inputs_and_outputs_that_do_not_fit(kit, tmp_path, changes, message):
+def test_inputs_and_outputs_that_do_not_match(kit, tmp_path, changes, message):
     exporter = exporter_of(kit, **changes)
     for method in METHODS[:3]:
         with pytest.raises(ExportError, match=message):
@@ -54,7 +54,7 @@ def test_inputs_and_outputs_that_do_not_fit(kit, tmp_path, changes, message):
     assert os.listdir(tmp_path) == []
 
 
-def test_what_is_no_configuration(kit):
+def test_an_object_that_is_not_a_configuration(kit):
     with pytest.raises(ConfigError, match="ModelExporter received 3 of type int; expected a PredictConfig"):
         ModelExporter(3)
     with pytest.raises(TypeError, match=r"list of tags, received one string: 'serve'. Write \['serve'\]"):
@@ -62,7 +62,7 @@ def test_what_is_no_configuration(kit):
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_what_is_there_is_not_replaced(kit, tmp_path, method):
+def test_existing_files_are_not_replaced(kit, tmp_path, method):
     path = tmp_path / "model"
     path.write_text("old")
     with pytest.raises(FileExistsError, match=r"model exists. Choose another path, or allow overwriting"):
@@ -80,7 +80,7 @@ def test_a_directory_of_the_user_is_never_replaced(kit, tmp_path, method):
     assert os.listdir(path) == ["thesis.tex"]
 
 
-def test_an_export_is_replaced_if_asked(kit, tmp_path):
+def test_an_export_is_replaced_on_request(kit, tmp_path):
     exporter = exporter_of(kit)
     exporter.export_serving(tmp_path / "1")
     exporter.export_compact(tmp_path / "line.pb")
@@ -97,7 +97,7 @@ def test_an_export_is_replaced_if_asked(kit, tmp_path):
     assert sorted(os.listdir(tmp_path / "1")) == ["notes.txt", "saved_model.pb", "variables"]
 
 
-def test_what_a_killed_export_has_left_is_removed_by_the_next(kit, tmp_path):
+def test_files_of_a_killed_export_are_removed_by_the_next(kit, tmp_path):
     left = tmp_path / ".1.writing"
     left.mkdir()
     (left / "half").touch()
@@ -132,7 +132,7 @@ def little_room():
 
 
 @pytest.mark.parametrize("method", ["export_serving", "export_compact", "export_variables"])
-def test_a_disk_without_room_leaves_nothing_half(kit, tmp_path, method):
+def test_a_full_disk_leaves_no_incomplete_file(kit, tmp_path, method):
     exporter = exporter_of(kit)
     with pytest.raises(OSError, match="File too large"), little_room():
         getattr(exporter, method)(tmp_path / "model")
@@ -144,7 +144,7 @@ def determinant(x):
 
 
 @pytest.mark.slow
-def test_what_lite_cannot_express(tmp_path):
+def test_ops_without_counterpart_in_lite(tmp_path):
     signature = [tf.TensorSpec([None, 2, 2], tf.float32, "x")]
     config = PredictConfig(tower_func=determinant, input_signature=signature, output_names=["det"])
     with pytest.raises(ExportError, match=r"LiteRT cannot express this model: TF Select ops: MatrixDet"):

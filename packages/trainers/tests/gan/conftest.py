@@ -1,4 +1,4 @@
-"""Small adversarial models that tests of their trainers share."""
+"""Small adversarial models shared by tests of their trainers."""
 
 from types import SimpleNamespace
 
@@ -64,7 +64,7 @@ def play(batches, rounds, d_steps, g_steps, limit=np.inf):
 
 
 class Digits(GANModelDesc):
-    """Two layers each, with batch normalisation and noise of its own."""
+    """Two layers each, with batch normalisation and random noise."""
 
     def inputs(self):
         return [tf.TensorSpec([None, 4], tf.float32, "real")]
@@ -90,13 +90,13 @@ def judge(x):
 
 
 def digits_data(number=48, batch=4):
-    """Shuffled batches, of a flow that knows its position."""
+    """Shuffled batches, from a flow with a position."""
     numbers = np.random.default_rng(0).normal(size=(number, 4)).astype(np.float32)
     return BatchData(DataFromList([[row] for row in numbers], shuffle=True), batch)
 
 
 class Trajectory(Callback):
-    """Keeps the variables' values after every step."""
+    """Records the variables' values after every step."""
 
     def __init__(self):
         self.values = []

@@ -1,4 +1,4 @@
-"""The costs are those of the papers, and penalties those of gradients that are known."""
+"""The costs equal those of the papers, and the penalties those of known gradients."""
 
 import numpy as np
 import pytest
@@ -25,7 +25,7 @@ def log_probability(logits):
     return -np.log1p(np.exp(-logits))
 
 
-# From the definitions, with probabilities where they have them: generator, discriminator.
+# From the definitions, with probabilities where they use them: generator, discriminator.
 EXPECTED = {
     minimax_costs: (
         log_probability(-FAKE).mean(),
@@ -91,7 +91,7 @@ def test_penalties_of_a_plane():
         assert session.run(penalties) == pytest.approx([16.0, 25.0, 12.5])
 
 
-def test_points_are_between_and_drawn_anew():
+def test_points_are_between_and_differ_at_each_step():
     with tf.Graph().as_default(), tf.Session() as session:
         seen = []
 
@@ -107,7 +107,7 @@ def test_points_are_between_and_drawn_anew():
     assert not np.array_equal(first, second)
 
 
-def test_a_gradient_of_zero_has_one():
+def test_a_zero_gradient_has_a_finite_derivative():
     with tf.Graph().as_default(), tf.Session() as session:
         weight = tf.get_variable("w", [], initializer=tf.zeros_initializer())
         penalty = gradient_penalty(lambda x: weight * x[:, 0], tf.ones([2, 1]), tf.zeros([2, 1]))

@@ -1,4 +1,4 @@
-"""What is wrong with a model of two networks is said by the names of its variables and methods."""
+"""Errors of a model with two networks name the variables and methods."""
 
 import pytest
 import tensorflow.compat.v1 as tf
@@ -63,7 +63,7 @@ def test_every_variable_has_one_network(train, model, message):
         train(model)
 
 
-def test_scopes_of_ones_own(train):
+def test_custom_scopes(train):
     train(Scopes("g", "d/inside", generator_scope="g", discriminator_scope="d"))
 
 
@@ -98,7 +98,7 @@ def test_one_optimizer_for_both_keeps_two_states(train, kit):
     weights = kit.Weights()
     train(Scopes("gen", "discrim"), callbacks=[weights])
     powers = {name: value for name, value in weights.values.items() if "beta1_power" in name}
-    # Of one state, each step would advance the power twice.
+    # With a single state, each step would advance the power twice.
     assert list(powers.values()) == pytest.approx([0.9**5, 0.9**5])
 
 

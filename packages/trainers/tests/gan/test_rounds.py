@@ -1,4 +1,4 @@
-"""A round is what it says: so many steps of each network, with the batches, weights and noise it names."""
+"""A round makes the documented steps of each network, with the documented batches, weights and noise."""
 
 import itertools
 
@@ -72,7 +72,7 @@ def test_a_critic_is_clipped_after_each_of_its_steps(kit, gan, configure, d_step
     assert 0.25 in np.abs(expected[1:])
 
 
-def test_replicas_are_clipped_alike(configure):
+def test_replicas_are_clipped_equally(configure):
     seen = []
 
     def look(callback):
@@ -143,7 +143,7 @@ def test_callbacks_see_the_last_step_of_the_discriminator_and_change_nothing(
 
 
 class Noisy(GANModelDesc):
-    """Nothing but noise, of which it keeps every number that is drawn."""
+    """A model that only draws noise, and records every drawn number."""
 
     def __init__(self, draw):
         self.draw, self.drawn = draw, []
@@ -185,7 +185,7 @@ def test_every_part_of_a_round_draws_other_noise(configure, draw, d_steps, g_ste
 
 
 class Statistics(GANModelDesc):
-    """Batch normalisation of constants, so that the averages tell how often they were updated."""
+    """Batch normalisation of constants, so that the averages show the number of their updates."""
 
     def inputs(self):
         return [tf.TensorSpec([4, 1], tf.float32, "real")]
@@ -236,7 +236,7 @@ def test_two_devices_are_one_with_the_batches_of_both(kit, gan, configure, d_ste
 
 @pytest.mark.slow
 @pytest.mark.parametrize("d_steps", [1, 2])
-def test_a_resumed_training_goes_on_with_the_same_noise_and_data(kit, gan, configure, tmp_path, d_steps):
+def test_a_resumed_training_continues_with_the_same_noise_and_data(kit, gan, configure, tmp_path, d_steps):
     def trained(place, epochs, **changes):
         def config(weights):
             return configure(
@@ -269,7 +269,7 @@ def test_an_epoch_is_a_pass_of_the_data(gan, configure):
 
 
 class Breaking(GANModelDesc):
-    """A network whose cost becomes infinite when a number of the data does."""
+    """A network with a cost that becomes infinite together with a number of the data."""
 
     def __init__(self, breaks):
         self.breaks = breaks
@@ -293,7 +293,7 @@ class Breaking(GANModelDesc):
 
 @pytest.mark.parametrize("breaks", ["gen", "discrim"])
 @pytest.mark.parametrize("d_steps", [1, 3])
-def test_what_is_not_finite_is_named(configure, breaks, d_steps):
+def test_nonfinite_values_are_named(configure, breaks, d_steps):
     data = [[np.float32(1)]] * 7 + [[np.float32(-1)]]
     config = configure(model=Breaking(breaks), dataflow=data, callbacks=[TerminateOnNaN()], steps_per_epoch=8)
     with pytest.raises(NonFiniteError, match=f"log_of_{breaks}"):

@@ -106,7 +106,7 @@ def test_with_several_towers(kit, configure, trainer, wrap):
     assert {name for name in small.keys() ^ large.keys() if "LossScale" not in name} == added
 
 
-def test_towers_that_update_each_on_its_own_are_refused(kit, configure):
+def test_towers_with_separate_updates_are_refused(kit, configure):
     optimizer = AccumGradOptimizer(tf.train.GradientDescentOptimizer(0.1), 2)
     with pytest.raises(ValueError, match=r"called twice for 'slope'.*Use a synchronous trainer"):
         AsyncMultiGPUTrainer(configure(optimizer=optimizer), devices=TWO)
@@ -122,7 +122,7 @@ def test_sums_are_n_times_the_averages(kit, configure):
     )
 
 
-def test_processors_inside_see_what_was_accumulated(kit, configure):
+def test_inner_processors_see_accumulated_gradients(kit, configure):
     batches = kit.net_data(12, 4)
 
     def clipping():
@@ -159,7 +159,7 @@ def test_each_update_comes_after_exactly_n_steps():
 
 
 class StopAt(Callback):
-    """Fails at a step, as a machine may."""
+    """Fails at a step."""
 
     def __init__(self, step):
         self._step = step
@@ -170,7 +170,7 @@ class StopAt(Callback):
 
 
 @pytest.mark.slow
-def test_a_run_that_stops_between_two_updates_goes_on_as_if_it_had_not(kit, configure):
+def test_a_run_stopped_between_two_updates_continues_exactly(kit, configure):
     def make(*callbacks, **changes):
         optimizer = AccumGradOptimizer(tf.train.MomentumOptimizer(0.1, 0.9), 4)
         data = kit.net_flow(40, 4)
@@ -197,7 +197,7 @@ def test_a_run_that_stops_between_two_updates_goes_on_as_if_it_had_not(kit, conf
         np.testing.assert_array_equal(resumed.values[name], value, err_msg=name)
 
 
-def test_two_of_them_in_one_graph():
+def test_two_accumulators_in_one_graph():
     with tf.Graph().as_default(), tf.Session() as sess:
         variables = [tf.get_variable(name, initializer=0.0) for name in "ab"]
         updates = [
@@ -228,7 +228,7 @@ def test_under_a_dynamic_loss_scale_and_the_other_way_round():
             assert sess.run(variable) == (-2.0 if order else -4.0)
 
 
-def test_variables_and_slots_are_told(kit):
+def test_variables_and_slots_are_listed(kit):
     with tf.Graph().as_default():
         variable = tf.get_variable("v", initializer=0.0)
         optimizer = AccumGradOptimizer(tf.train.MomentumOptimizer(1.0, 0.9), 2)
@@ -246,12 +246,12 @@ def test_variables_and_slots_are_told(kit):
         ({"steps": 2, "reduction": "max"}, r"reduction='max'\): expected \"mean\" or \"sum\""),
     ],
 )
-def test_arguments_that_do_not_fit(arguments, message):
+def test_invalid_arguments(arguments, message):
     with pytest.raises(ValueError, match=message):
         AccumGradOptimizer(tf.train.AdamOptimizer(), **arguments)
 
 
-def test_gradients_that_do_not_fit():
+def test_invalid_gradients():
     with tf.Graph().as_default():
         variable = tf.get_variable("v", initializer=0.0)
         reference = tf.get_variable("r", initializer=0.0, use_resource=False)
@@ -265,7 +265,7 @@ def test_gradients_that_do_not_fit():
             optimizer.apply_gradients([(tf.ones([]), variable)])
 
 
-def test_summaries_belong_outside():
+def test_summaries_must_be_outside():
     with tf.Graph().as_default():
         recording = apply_grad_processors(tf.train.GradientDescentOptimizer(1.0), [SummaryGradient()])
         with pytest.raises(ValueError, match=r"SummaryGradient is inside an optimizer that"):

@@ -1,4 +1,4 @@
-"""What processors do to gradients, dense, sparse and missing."""
+"""The effect of processors on dense, sparse and missing gradients."""
 
 import logging
 
@@ -78,7 +78,7 @@ def test_a_norm_that_is_not_finite_is_not_hidden(sess, grads):
     assert np.isnan(clipped["conv0/W"]).all() and np.isnan(clipped["embed/W"]).any()
 
 
-def test_a_function_is_applied_where_the_whole_name_matches(sess, grads):
+def test_a_function_is_applied_to_matching_whole_names(sess, grads):
     mapped = MapGradient(lambda g: g * 2, "conv./W").process(grads)
     check(sess, mapped, **{"conv0/W": DENSE * 2, "embed/W": SPARSE, "unused/b": None})
     assert (
@@ -106,7 +106,7 @@ def test_a_function_sees_each_sparse_row_once(sess, grads):
     check(sess, mapped, **{"conv0/W": DENSE, "embed/W": np.minimum(SPARSE, 7.0), "unused/b": None})
 
 
-def test_an_expression_that_matches_nothing_is_noticed(grads, caplog):
+def test_an_expression_without_a_match_is_reported(grads, caplog):
     MapGradient(lambda g: g, "conv9/.*").process(grads)
     assert "MapGradient('conv9/.*') matches no variable." in caplog.text
 
@@ -124,16 +124,16 @@ def test_the_first_rule_that_matches_scales(sess, grads, caplog):
     assert "the gradient of embed/W counts 0.5 times" in caplog.text
 
 
-def test_what_is_scaled_by_0_is_not_trained(sess, grads):
+def test_variables_scaled_by_0_are_not_trained(sess, grads):
     check(sess, ScaleGradient(("conv0/.*", 0)).process(grads), **{"embed/W": SPARSE, "unused/b": None})
 
 
-def test_missing_gradients_are_left_out_with_a_warning(sess, grads, caplog):
+def test_missing_gradients_are_dropped_with_a_warning(sess, grads, caplog):
     check(sess, FilterNoneGrad().process(grads), **{"conv0/W": DENSE, "embed/W": SPARSE})
     assert "FilterNoneGrad: no gradient for unused/b." in caplog.text
 
 
-def test_gradients_that_are_fine_pass_the_check(sess, grads):
+def test_finite_gradients_pass_the_check(sess, grads):
     check(sess, CheckGradient().process(grads), **{"conv0/W": DENSE, "embed/W": SPARSE, "unused/b": None})
 
 
@@ -158,7 +158,7 @@ def test_gradients_are_recorded_under_their_variables_names(sess, grads):
     assert summary.value[1].histo.num == 4  # two rows of two, each once
 
 
-def test_one_summary_serves_two_graphs_and_of_two_towers_the_first():
+def test_one_summary_serves_two_graphs_and_the_first_of_two_towers():
     recorder = SummaryGradient(".*/W")
     for _ in range(2):
         with tf.Graph().as_default():
@@ -183,7 +183,7 @@ def test_gradients_are_printed_at_each_run(sess, grads, capfd):
 
 
 class Recording(GradientProcessor):
-    """Writes down the order in which processors run."""
+    """Records the order in which processors run."""
 
     def __init__(self, order, name):
         self._order, self._name = order, name
@@ -193,7 +193,7 @@ class Recording(GradientProcessor):
         return grads
 
 
-def test_an_optimizer_applies_what_processors_leave(sess, grads):
+def test_an_optimizer_applies_processed_gradients(sess, grads):
     order = []
     processors = [
         Recording(order, "a"),
@@ -219,7 +219,7 @@ def test_an_optimizer_applies_what_processors_leave(sess, grads):
     assert [variable.op.name for variable in optimizer.variables()] == ["conv0/W/Momentum"]
 
 
-def test_nothing_left_to_apply(grads):
+def test_no_gradient_left_to_apply(grads):
     optimizer = apply_grad_processors(tf.train.GradientDescentOptimizer(1.0), [ScaleGradient((".*", 0))])
     with pytest.raises(ValueError, match=r"No gradient is left to apply after ScaleGradient"):
         optimizer.apply_gradients(grads)
@@ -278,7 +278,7 @@ def test_in_a_training(kit, configure):
         ),
     ],
 )
-def test_arguments_that_do_not_fit(make, error, message):
+def test_invalid_arguments(make, error, message):
     with pytest.raises(error, match=message):
         make()
 

@@ -1,4 +1,4 @@
-"""Scaling the cost: true gradients come out, and what overflows changes nothing."""
+"""Scaling the cost gives true gradients, and an overflow changes nothing."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ NAME = "DynamicLossScaleOptimizer"
 
 
 class Run:
-    """v is trained with momentum by cost = given * v, whose gradient is what is fed."""
+    """v is trained with momentum on cost = given * v; the gradient is the fed value."""
 
     def __init__(self, sess, **options):
         self.sess = sess
@@ -69,7 +69,7 @@ def test_the_scale_does_not_fall_below_1_nor_grow_for_ever(sess):
     assert [run.step(0.0)[0] for _ in range(3)] == [2.0**60, 2.0**100, 2.0**100]
 
 
-def test_gradients_come_out_true(sess):
+def test_gradients_are_unscaled(sess):
     run = Run(sess)
     assert sess.run(run.gradient, {run.given: 3.0}) == 3.0
     assert run.update.name == "update"
@@ -94,7 +94,7 @@ def test_an_overflow_of_the_scaled_cost_alone_is_an_overflow(sess):
 
 
 @pytest.mark.parametrize(("scaling", "expected"), [(False, 0.0), (True, 1e-8)])
-def test_what_vanishes_in_float16_does_not(sess, scaling, expected):
+def test_small_gradients_do_not_vanish_in_float16(sess, scaling, expected):
     with mixed_precision(tf.float16):
         weight = tf.get_variable("w", [], tf.float16, tf.ones_initializer())
     cost = tf.cast(weight, tf.float32) * 1e-8
@@ -133,7 +133,7 @@ def test_processors_see_true_gradients_on_either_side(sess, outside):
     assert sess.run(variable) == -3.0
 
 
-def test_towers_with_variables_of_their_own_have_scales_of_their_own(sess):
+def test_towers_with_separate_variables_have_separate_scales(sess):
     # As replicated training does it: each tower applies the same, averaged gradients to its own copy.
     optimizer = DynamicLossScaleOptimizer(tf.train.GradientDescentOptimizer(1.0), 8.0)
     given = tf.placeholder(tf.float32, [])
@@ -207,7 +207,7 @@ def labels(data):
 
 
 @pytest.mark.slow
-def test_a_resumed_run_goes_on_with_its_scale(kit, configure):
+def test_a_resumed_run_keeps_its_scale(kit, configure):
     def make(*callbacks, **changes):
         return SimpleTrainer(
             configure(
@@ -235,14 +235,14 @@ def test_a_resumed_run_goes_on_with_its_scale(kit, configure):
         ({"factor": 1}, r"factor=1\): expected a number above 1"),
     ],
 )
-def test_arguments_that_do_not_fit(options, message):
+def test_invalid_arguments(options, message):
     with pytest.raises(ValueError, match=message):
         DynamicLossScaleOptimizer(tf.train.AdamOptimizer(), **options)
 
 
 def test_variables_of_16_bits_are_refused(sess):
     weight = tf.get_variable("w", [], tf.float16)
-    with pytest.raises(TypeError, match=r"variable 'w' is float16, .*with mixed_precision\(tf.float16\)"):
+    with pytest.raises(TypeError, match=r"variable 'w' is float16; .*with mixed_precision\(tf.float16\)"):
         DynamicLossScaleOptimizer(tf.train.GradientDescentOptimizer(1.0)).compute_gradients(weight * 2)
 
 

@@ -18,7 +18,7 @@ from towerpack_trainers.testing import FinalVariables
 
 def brighter(kit, dtype):
     class Images(kit.Net):
-        """Says which half of an image is brighter; computed in `dtype`."""
+        """Classifies which half of an image is brighter; computed in `dtype`."""
 
         def inputs(self):
             return [
@@ -44,7 +44,7 @@ def images(batches, size, seed=0):
 
 
 @pytest.mark.slow
-def test_training_in_bfloat16_comes_close_and_its_files_fit_a_float32_model(kit, configure):
+def test_training_in_bfloat16_is_close_and_its_files_match_a_float32_model(kit, configure):
     data, (pixels, truth) = images(40, 32), images(1, 400, seed=9)[0]
     accuracy = {}
     for trained in (None, tf.bfloat16):

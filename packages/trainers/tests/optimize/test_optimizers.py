@@ -16,7 +16,7 @@ def gradients(step):
 
 
 class Adam:
-    """Means of gradients and squares, without their bias, in float64."""
+    """Bias-corrected means of gradients and squares, in float64."""
 
     def __init__(self, beta1=0.9, beta2=0.999):
         self.betas, self.m, self.v, self.t = (beta1, beta2), 0.0, 0.0, 0
@@ -179,6 +179,6 @@ def test_decay_waits_for_the_gradient():
         (lambda: LAMB(exclude=[3]), TypeError, r"takes a regular expression, received 3 of type int"),
     ],
 )
-def test_arguments_that_do_not_fit(make, error, message):
+def test_invalid_arguments(make, error, message):
     with pytest.raises(error, match=message):
         make()

@@ -1,4 +1,4 @@
-"""What follows an update, in the same step."""
+"""Ops that follow an update, in the same step."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ def sess():
         yield session
 
 
-def test_it_reads_what_was_updated(sess):
+def test_it_reads_updated_values(sess):
     weight = tf.get_variable("w", initializer=tf.ones([300, 300]))
     copy = tf.get_variable("copy", initializer=tf.zeros([300, 300]), trainable=False)
     step = tf.train.get_or_create_global_step()
@@ -50,7 +50,7 @@ def test_all_variables_are_updated_before_it_runs(sess):
     assert sess.run(total) == sum(2 * k for k in range(1, 21))
 
 
-def test_it_runs_for_variables_with_a_gradient_alone(sess):
+def test_it_runs_only_for_variables_with_a_gradient(sess):
     seen = []
 
     def note(variable):
@@ -101,7 +101,7 @@ def test_in_a_training(kit, configure):
     assert kept.values["slope"] == 0.25
 
 
-def test_arguments_that_do_not_fit(sess):
+def test_invalid_arguments(sess):
     plain = tf.train.GradientDescentOptimizer(1.0)
     with pytest.raises(TypeError, match=r"PostProcessOptimizer takes a function, received 3"):
         PostProcessOptimizer(plain, 3)

@@ -1,4 +1,4 @@
-"""Requests of many threads become batches; answers and errors reach those who asked."""
+"""Requests of many threads become batches; answers and errors reach their callers."""
 
 import concurrent.futures
 import contextlib
@@ -26,7 +26,7 @@ SPECS = [tf.TensorSpec([None, 2], tf.float32, "x")]
 
 
 class Gate:
-    """A tower function that stops at a closed gate, notes the size of each batch, and fails at minus ones."""
+    """A tower function that stops at a closed gate, records sizes of batches, and fails at minus ones."""
 
     def __init__(self, closed=False):
         self.reached, self.opened, self.sizes = threading.Event(), threading.Event(), []
@@ -56,7 +56,7 @@ def served(gate, specs=SPECS, output_names=("y", "sum"), **options):
         try:
             yield predict
         finally:
-            gate.opened.set()  # or else closing waits for ever
+            gate.opened.set()  # otherwise closing waits for ever
 
 
 def example(number):
@@ -78,7 +78,7 @@ def test_each_client_gets_its_own_answers():
     assert len(answers) == sum(gate.sizes) == 480 and max(gate.sizes) <= 8
 
 
-def test_what_waits_becomes_a_batch():
+def test_waiting_requests_become_a_batch():
     gate = Gate(closed=True)
     with served(gate, batch_size=4) as predict:
         futures = [predict.put_task([example(0)])]
@@ -89,7 +89,7 @@ def test_what_waits_becomes_a_batch():
     assert gate.sizes == [1, 4, 2]
 
 
-def test_an_error_reaches_the_callers_of_its_batch_alone():
+def test_an_error_reaches_only_the_callers_of_its_batch():
     gate = Gate(closed=True)
     with served(gate, batch_size=2) as predict:
         first = predict.put_task([example(0)])
@@ -106,7 +106,7 @@ def test_an_error_reaches_the_callers_of_its_batch_alone():
         assert predict(example(3))[1] == 6
 
 
-def test_closing_answers_what_waits():
+def test_closing_answers_waiting_requests():
     gate = Gate(closed=True)
     with served(gate, batch_size=2) as predict:
         futures = [predict.put_task([example(k)]) for k in range(5)]
@@ -126,14 +126,14 @@ def test_the_queue_is_bounded():
             predict.put_task([example(k)])
         blocked = threading.Thread(target=predict, args=(example(3),))
         blocked.start()
-        # It would be in the queue now, were there room.
+        # It would be in the queue now if there were room.
         assert len(predict._requests._requests) == 2
         gate.opened.set()
         blocked.join()
     assert sum(gate.sizes) == 4
 
 
-def test_closing_refuses_those_who_wait_for_room():
+def test_closing_refuses_callers_that_wait_for_room():
     gate, refused = Gate(closed=True), []
     with served(gate, queue_size=1) as predict:
         predict.put_task([example(0)])
@@ -165,7 +165,7 @@ def test_a_task_can_be_cancelled_while_it_waits():
     assert gate.sizes == [1, 1] and done == futures
 
 
-def test_a_thread_that_waits_for_a_cancelled_task_goes_on():
+def test_a_thread_that_waits_for_a_cancelled_task_continues():
     gate, caught = Gate(closed=True), []
 
     def wait(future):
@@ -187,7 +187,7 @@ def test_a_thread_that_waits_for_a_cancelled_task_goes_on():
     assert caught == [future, future]
 
 
-def test_a_callback_may_ask_for_the_result():
+def test_a_callback_may_read_the_result():
     gate, found = Gate(), []
     with served(gate) as predict:
         predict.put_task([example(1)], lambda future: found.append(future.result()[1]))
@@ -203,7 +203,7 @@ def test_a_callback_may_ask_for_the_result():
 
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("error", [SystemExit, KeyboardInterrupt, GeneratorExit, MemoryError, ValueError])
-def test_a_callback_that_raises_ends_nothing(error, caplog):
+def test_an_error_in_a_callback_ends_nothing(error, caplog):
     def fail(future):
         raise error("of a callback")
 
@@ -218,7 +218,7 @@ def test_a_callback_that_raises_ends_nothing(error, caplog):
 
 
 @pytest.mark.timeout(180)
-def test_a_callback_may_ask_for_more_than_there_is_room_for():
+def test_a_callback_may_exceed_the_capacity():
     gate, done = Gate(closed=True), threading.Semaphore(0)
 
     def ask(future):
@@ -245,7 +245,7 @@ def test_a_callback_may_call_the_predictor():
 
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("wait", ["result", "exception"])
-def test_a_callback_that_waits_for_another_prediction_is_told_so(wait):
+def test_a_callback_that_waits_for_another_prediction_gets_an_error(wait):
     gate, errors = Gate(closed=True), []
 
     def ask(future):
@@ -279,7 +279,7 @@ def test_callbacks_of_two_threads_may_close_the_predictor():
 
 
 @pytest.mark.timeout(180)
-def test_a_future_whose_result_was_set_by_its_owner_ends_nothing():
+def test_a_future_with_a_result_set_by_its_owner_ends_nothing():
     gate = Gate(closed=True)
     with served(gate, batch_size=1) as predict:
         running = predict.put_task([example(1)])
@@ -422,7 +422,7 @@ def test_an_output_of_another_length_is_refused():
         predict(example(0))
 
 
-def test_what_is_no_predictor():
+def test_objects_that_are_not_predictors():
     with pytest.raises(ConfigError, match="expected an OfflinePredictor, a predictor of a trainer"):
         MultiThreadAsyncPredictor([lambda x: x])
     config = PredictConfig(tower_func=Gate(), input_signature=SPECS, output_names=["y"], return_input=True)

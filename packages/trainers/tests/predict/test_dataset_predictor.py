@@ -79,14 +79,14 @@ def test_one_pass_at_a_time():
             next(first)
 
 
-def test_what_can_be_read_once_only():
+def test_iterators_are_refused():
     with pytest.raises(
         ConfigError, match="expected a DataFlow, or another iterable that can be iterated again"
     ):
         SimpleDatasetPredictor(CONFIG, iter(FLOW))
 
 
-def test_errors_of_the_flow_are_its_own():
+def test_errors_of_the_flow_are_unchanged():
     class Broken:
         def __iter__(self):
             yield FLOW[0]

@@ -1,4 +1,4 @@
-"""Predictions that take their input from an input source."""
+"""Predictions over an input source."""
 
 import numpy as np
 import pytest
@@ -51,7 +51,7 @@ def test_an_error_of_the_data_is_not_its_end():
             predict()
 
 
-def test_what_is_no_source():
+def test_objects_that_are_not_sources():
     with pytest.raises(ConfigError, match=r"expected an InputSource.* use SimpleDatasetPredictor"):
         FeedfreePredictor(config(), FLOW)
 

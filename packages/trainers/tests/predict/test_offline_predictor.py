@@ -48,7 +48,7 @@ def test_all_inputs_by_default_and_any_output(kit):
     assert (cost, slope, y.tolist()) == (10, 2, [0, 0])
 
 
-def test_what_was_trained_is_what_predicts(kit, configure, tmp_path):
+def test_the_trained_model_predicts(kit, configure, tmp_path):
     class Keep(Callback):
         def _setup_graph(self):
             self.predict = self.trainer.get_predictor(["image"], ["logits"])
@@ -85,8 +85,10 @@ def test_a_checkpoint_of_a_training_predicts_though_the_model_counts_steps(kit, 
         with OfflinePredictor(config) as predict:
             (found,) = predict(kit.net_data()[0][0])
     assert found > 0
-    # The state of an optimizer is told briefly, and is no reason for a warning.
-    assert " more" in next(message for message in caplog.messages if "left out: beta1_power" in message)
+    # The state of an optimizer is logged briefly, and without a warning.
+    assert " more" in next(
+        message for message in caplog.messages if "does not have them: beta1_power" in message
+    )
     assert not [record for record in caplog.records if record.levelname == "WARNING"]
 
 
@@ -156,7 +158,7 @@ def test_wrong_arguments(kit, changes, message):
         predict_config(kit, **changes)
 
 
-def test_a_closed_predictor_says_so(kit):
+def test_a_closed_predictor_raises_an_error(kit):
     with OfflinePredictor(predict_config(kit, output_names=["mul"])) as predict:
         predict(X)
     with pytest.raises(TrainerStateError, match="OfflinePredictor is closed"):

@@ -1,4 +1,4 @@
-"""What a predictor may be made of."""
+"""The configuration of a predictor."""
 
 import numpy as np
 import pytest
@@ -57,13 +57,13 @@ def test_graph_and_session_can_be_used():
         assert predict.sess.run("slope/Read/ReadVariableOp:0") == 1
 
 
-def test_options_of_the_session_are_used_as_they_are():
+def test_session_options_are_used_unchanged():
     options = tf.ConfigProto(device_count={"CPU": 3})
     with OfflinePredictor(config(session_config=options)) as predict:
         assert len(predict.sess.list_devices()) == 3
 
 
-def test_in_the_calling_thread_the_same_is_computed():
+def test_results_in_the_calling_thread_are_equal():
     with OfflinePredictor(config()) as predict:
         np.testing.assert_array_equal(predict.in_calling_thread()(X)[0], predict(X)[0])
 
@@ -89,7 +89,7 @@ def test_wrong_arguments(changes, message):
         config(**changes)
 
 
-def test_a_model_and_a_function_are_one_too_many(kit):
+def test_a_model_and_a_function_exclude_each_other(kit):
     with pytest.raises(ConfigError, match="received both"):
         config(model=kit.Line())
 

@@ -25,7 +25,7 @@ FLOW = [[np.float32([k])] for k in range(20)]
 
 
 def config(**changes):
-    # Inside, so that it travels by value: the processes cannot import this module.
+    # Inside, so that it is pickled by value: the processes cannot import this module.
     def double_and_process(x):
         pid = tf.numpy_function(lambda value: np.int64(os.getpid()), [x], tf.int64)
         tf.identity(pid, name="pid")
@@ -108,7 +108,7 @@ def test_a_config_that_cannot_be_sent():
         predictor.get_all_result()
 
 
-def test_gpus_are_those_that_this_process_sees(monkeypatch):
+def test_gpus_are_those_visible_to_this_process(monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "5")
     predictor = MultiProcessDatasetPredictor(config(), FLOW, processes=1, gpus=[1])
     with predictor, pytest.raises(ConfigError, match="names GPU 1, but CUDA_VISIBLE_DEVICES='5' lets"):

@@ -1,4 +1,4 @@
-"""Costs that layers collect of their outputs count in the tower that made them, however towers are placed."""
+"""Costs of layer outputs count in the tower that made them, for any placement of towers."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ DEVICES = ["/cpu:0", "/cpu:1"]
 
 
 class Regularized(ModelDesc):
-    """A layer whose weights and outputs cost something; the mean over examples is the mean over towers."""
+    """A layer with costs of weights and outputs; the mean over examples is the mean over towers."""
 
     def inputs(self):
         return [tf.TensorSpec([4, 2], tf.float32, "x")]
@@ -49,7 +49,7 @@ def batches():
 
 
 def weights_of_one_tower():
-    """Trains on both towers' batches as one, by NumPy's and TensorFlow's gradients of one graph."""
+    """Trains on both towers' batches combined, with the gradients of a single graph."""
     with tf.Graph().as_default(), tf.Session() as sess:
         x = tf.placeholder(tf.float32, [8, 2])
         weight, bias = tf.Variable(tf.ones([2, 3])), tf.Variable(tf.zeros([3]))

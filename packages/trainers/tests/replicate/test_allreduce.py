@@ -1,4 +1,4 @@
-"""Averages over towers that have variables of their own: the same in every mode."""
+"""Averages over towers with separate variables: the same in every mode."""
 
 import numpy as np
 import pytest
@@ -49,7 +49,7 @@ def test_every_tower_gets_the_averages_in_order(mode, towers):
         for value, expected in zip(row, wanted, strict=True):
             np.testing.assert_allclose(value, expected, rtol=1e-5, atol=1e-6)
             assert value.dtype == expected.dtype
-    # The very same bits, or replicas would drift apart.
+    # Equal bits; otherwise replicas would drift apart.
     assert len({b"".join(value.tobytes() for value in row) for row in averages}) == 1
 
 
@@ -68,7 +68,7 @@ def test_two_groups_meet_once():
 
 
 def test_nccl_gets_one_packed_tensor_of_each_gpu(monkeypatch):
-    """The graph is built as for GPUs; to run it takes some."""
+    """The graph is built as for GPUs; running it would require GPUs."""
     monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: ["one", "other"])
     devices = ["/gpu:0", "/gpu:1"]
     assert choose_mode(None, devices) == "nccl"
@@ -98,7 +98,7 @@ def test_nccl_gets_one_packed_tensor_of_each_gpu(monkeypatch):
         ("hierarchical", ["/cpu:0"], r"two groups, but there is only one. Use mode=\"cpu\""),
     ],
 )
-def test_modes_that_do_not_suit(mode, devices, message):
+def test_unsupported_modes(mode, devices, message):
     with pytest.raises(ConfigError, match=message):
         choose_mode(mode, devices)
 

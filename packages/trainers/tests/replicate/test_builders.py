@@ -44,7 +44,7 @@ def train(kit, builder, steps=150, **session):
 
 
 @pytest.mark.parametrize("kind", BUILDERS)
-def test_a_loop_of_ones_own(kit, kind):
+def test_a_custom_loop(kit, kind):
     values, last = train(kit, kind(DEVICES))
     assert values == pytest.approx([3] * len(values), abs=0.01)
     assert len(values) == (3 if kind is SyncMultiGPUReplicatedBuilder else 1)
@@ -66,7 +66,7 @@ def test_replicas_are_copies_of_what_a_session_restores(kit, tmp_path):
 
 @pytest.mark.parametrize("kind", BUILDERS)
 def test_towers_without_gradients(kit, kind):
-    """What has more than one cost takes the towers and does the rest by itself."""
+    """Code with more than one cost uses only the towers of the builder."""
     with tf.Graph().as_default():
         builder = kind(DEVICES)
 
@@ -85,7 +85,7 @@ def test_towers_without_gradients(kit, kind):
 
 @pytest.mark.parametrize("restored", [False, True])
 def test_towers_without_gradients_begin_with_equal_values(restored, tmp_path):
-    """Their initial values are random, or those of a checkpoint, which has the first tower's alone."""
+    """Initial values are random, or those of a checkpoint, which has only the first tower's values."""
 
     def two(x):
         tf.get_variable("average", [], initializer=tf.random_normal_initializer(), trainable=False)
@@ -117,7 +117,7 @@ def test_towers_without_gradients_begin_with_equal_values(restored, tmp_path):
     tf.summary.FileWriterCache.clear()  # TensorFlow leaves its writer's thread behind
 
 
-def test_each_tower_takes_after_the_one_before(kit):
+def test_each_tower_takes_its_input_after_the_previous_one(kit):
     with tf.Graph().as_default():
         builder = AsyncMultiGPUBuilder(DEVICES)
         inputs = builder.call_for_each_tower(tf.identity, lambda: [tf.random.uniform([])])
@@ -138,7 +138,7 @@ def test_a_builder_builds_once(kit):
 
 
 @pytest.mark.parametrize("kind", BUILDERS)
-def test_what_is_no_cost_or_no_optimizer(kit, kind):
+def test_invalid_costs_and_optimizers(kit, kind):
     model = kit.Line()
 
     def take():
@@ -170,13 +170,13 @@ def test_towers_that_train_different_variables(kind):
 
 
 @pytest.mark.parametrize("kind", BUILDERS)
-def test_devices_that_are_none(kind):
+def test_invalid_devices(kind):
     with pytest.raises(ConfigError, match=r"names a device twice"):
         kind(["/cpu:0", "/cpu:0"])
 
 
 class TestSums:
-    """What crosses the towers while they are built."""
+    """A sum over the towers while they are being built."""
 
     @staticmethod
     def build(function, devices=DEVICES, take=tuple):
@@ -190,10 +190,10 @@ class TestSums:
 
         with tf.Graph().as_default(), tf.Session(config=default_session_config(DEVICES)) as sess:
             outputs, _ = self.build(function)
-            # Each by itself: whoever asks for one, nobody waits for ever.
+            # Each in a separate call: fetching any single one must not wait for ever.
             assert [sess.run(output).tolist() for output in outputs] == [[111.0]] * 3
 
-    def test_gradients_cross_as_well(self):
+    def test_gradients_are_summed_as_well(self):
         """The average of the towers' own gradients is the gradient of the average cost."""
 
         def function():
@@ -220,7 +220,7 @@ class TestSums:
             (1, r"Tower 1 takes a cross-tower sum at 'layer', where tower 0 has none there"),
         ],
     )
-    def test_a_tower_that_does_not_come(self, only, message):
+    def test_a_tower_without_the_sum(self, only, message):
         def function():
             context = get_current_tower_context()
             if context.index == only:
@@ -230,7 +230,7 @@ class TestSums:
         with tf.Graph().as_default(), pytest.raises(TowerRuleError, match=message):
             self.build(function, DEVICES[:2])
 
-    def test_towers_that_come_to_different_places(self):
+    def test_towers_with_sums_at_different_places(self):
         def function():
             context = get_current_tower_context()
             with tf.name_scope(f"layer{context.index}"):
@@ -240,7 +240,7 @@ class TestSums:
         with tf.Graph().as_default(), pytest.raises(TowerRuleError, match=message):
             self.build(function, DEVICES[:2])
 
-    def test_towers_that_bring_different_things(self):
+    def test_towers_with_different_terms(self):
         def function():
             context = get_current_tower_context()
             context.cross_tower_sum(tf.ones([context.index + 1]))
@@ -264,7 +264,7 @@ class TestSums:
             out = np.concatenate(sess.run(outputs))
         np.testing.assert_allclose(out, (data - data.mean(0)) / data.std(0), rtol=1e-4, atol=1e-4)
 
-    def test_one_tower_sums_with_nobody(self):
+    def test_a_single_tower_has_no_sum(self):
         def function():
             assert get_current_tower_context().cross_tower_sum is None
             return FullyConnected("fc", BatchNorm("bn", tf.ones([2, 2]), sync_statistics=True), 1)

@@ -1,4 +1,4 @@
-"""N towers with batch B are one tower with batch N * B, step by step, whatever the strategy."""
+"""N towers with batch B equal one tower with batch N * B, step by step, for every strategy."""
 
 import numpy as np
 import pytest
@@ -28,7 +28,7 @@ CPUS = [f"/cpu:{index}" for index in range(4)]
 
 @pytest.fixture
 def nccl_on_cpus(monkeypatch):
-    """All of the way through NCCL but NCCL itself."""
+    """The whole NCCL mode except for NCCL itself."""
 
     def sum_on_each(tensors):
         total = tf.add_n(tensors)
@@ -52,7 +52,7 @@ def strategy(request):
 
 
 class Trajectory(Callback):
-    """Keeps the variables' values after every step."""
+    """Records the variables' values after every step."""
 
     def __init__(self):
         self.values = []
@@ -63,7 +63,7 @@ class Trajectory(Callback):
 
 
 class Network(ModelDesc):
-    """Two layers with dropout whose mask depends on step and example alone, and weight decay."""
+    """Two layers with weight decay and dropout; the mask depends only on step and example."""
 
     def __init__(self, optimizer):
         self._make = optimizer
@@ -146,7 +146,7 @@ def assert_same_trajectory(one, other, tolerance=2e-5):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
-def test_towers_in_step_are_one_tower_with_their_batches(configure, strategy, optimizer):
+def test_synchronous_towers_equal_one_tower_with_their_batches(configure, strategy, optimizer):
     data = examples(3 * 20, 4)
     one, _ = train(SimpleTrainer, configure, Network(OPTIMIZERS[optimizer]), joined(data, 3))
     other, trainer = train(
@@ -159,7 +159,7 @@ def test_towers_in_step_are_one_tower_with_their_batches(configure, strategy, op
 
 
 class Dropped(Network):
-    """With the layer, whose mask depends on the tower, too."""
+    """With the layer, whose mask also depends on the tower."""
 
     def regularize(self, hidden, number):
         return Dropout("dropout", hidden, rate=0.3)
@@ -202,7 +202,7 @@ def test_synchronised_statistics_are_those_of_the_whole_batch(configure, strateg
 
 
 def test_statistics_are_otherwise_those_of_the_first_tower(configure, strategy):
-    """With a rate of 0 the weights stay, so what tower 0 sees is known."""
+    """With a rate of 0 the weights do not change, so the inputs of tower 0 are known."""
     data = examples(2 * 20, 4)
     model = Normalised(sync=False)
     model._make = lambda: tf.train.GradientDescentOptimizer(0.0)
@@ -212,7 +212,7 @@ def test_statistics_are_otherwise_those_of_the_first_tower(configure, strategy):
 
 
 class Drift(ModelDesc):
-    """A cost that is linear in the weights, so that its gradients do not depend on them."""
+    """A cost linear in the weights, so that its gradients do not depend on them."""
 
     def inputs(self):
         return [tf.TensorSpec([None, 4], tf.float32, "x")]
@@ -226,8 +226,8 @@ class Drift(ModelDesc):
 
 
 @pytest.mark.parametrize("scale_gradient", [True, False])
-def test_towers_out_of_step_make_all_their_updates(configure, scale_gradient):
-    """Where staleness makes no difference, the sum of updates is that of one tower: nothing is lost."""
+def test_asynchronous_towers_make_all_their_updates(configure, scale_gradient):
+    """If staleness has no effect, the sum of updates equals that of one tower: no update is lost."""
     rng = np.random.default_rng(0)
     data = [[rng.normal(size=(4, 4)).astype(np.float32)] for _ in range(3 * 20)]
     one, _ = train(SimpleTrainer, configure, Drift(), joined(data, 3))
@@ -243,13 +243,13 @@ def test_towers_out_of_step_make_all_their_updates(configure, scale_gradient):
         np.testing.assert_allclose(theirs["weights"], mine["weights"], rtol=1e-4, atol=1e-5)
 
 
-def test_towers_out_of_step_learn(kit, configure):
+def test_asynchronous_towers_learn(kit, configure):
     trainer = AsyncMultiGPUTrainer(configure(max_epoch=20, callbacks=[kept := kit.Weights()]), CPUS[:3])
     trainer.train()
     assert kept.values["slope"] == pytest.approx(3, abs=0.01)
 
 
-def test_out_of_step_sparse_gradients_are_scaled(configure):
+def test_asynchronous_sparse_gradients_are_scaled(configure):
     class Table(Drift):
         def inputs(self):
             return [tf.TensorSpec([None], tf.int32, "row")]

@@ -13,7 +13,7 @@ sizes = st.lists(st.integers(0, 1000), max_size=40)
 
 @settings(deadline=None)
 @given(sizes, st.integers(1, 8))
-def test_stretches_cover_everything_in_order(sizes, count):
+def test_ranges_cover_everything_in_order(sizes, count):
     buckets = plan_buckets(sizes, count)
     assert [index for bucket in buckets for index in bucket] == list(range(len(sizes)))
     assert min(len(sizes), 1) <= len(buckets) <= count
@@ -22,14 +22,14 @@ def test_stretches_cover_everything_in_order(sizes, count):
 
 @settings(deadline=None)
 @given(st.lists(st.integers(1, 1000), min_size=1, max_size=40), st.integers(1, 8))
-def test_stretches_are_about_equal(sizes, count):
-    """None exceeds its share by more than the one thing that made it full."""
+def test_ranges_are_about_equal(sizes, count):
+    """No range exceeds its share by more than its last item."""
     for bucket in plan_buckets(sizes, count):
         assert sum(sizes[index] for index in bucket) <= sum(sizes) / count + 2 * max(sizes)
 
 
 @pytest.mark.parametrize("count", [0, -1])
-def test_no_stretch_at_all(count):
+def test_no_range_at_all(count):
     with pytest.raises(ValueError, match=rf"plan_buckets\(count={count}\): expected at least 1"):
         plan_buckets([1], count)
 
@@ -43,7 +43,7 @@ shapes = st.lists(
 
 @settings(max_examples=15, deadline=None)
 @given(shapes, st.integers(1, 4), st.integers(0, 2**31))
-def test_what_was_packed_comes_back(kinds, count, seed):
+def test_packed_tensors_are_restored(kinds, count, seed):
     rng = np.random.default_rng(seed)
     arrays = [rng.normal(size=shape).astype(dtype) for shape, dtype in kinds]
     with tf.Graph().as_default(), tf.Session() as sess:

@@ -1,4 +1,4 @@
-"""Every trainer with every input source that may feed it; the others are refused."""
+"""Every trainer with every supported input source; the others are refused."""
 
 import numpy as np
 import pytest
@@ -98,7 +98,7 @@ def test_constants_serve_all_towers(kit, configure, trainer):
 
 
 @pytest.mark.parametrize("trainer", TWO_TOWERS)
-def test_each_tower_gets_datapoints_of_its_own(kit, configure, trainer):
+def test_each_tower_gets_different_datapoints(kit, configure, trainer):
     """In two steps of two towers, four datapoints are used, each once."""
 
     class Sums(kit.Line):

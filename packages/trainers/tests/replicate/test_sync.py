@@ -98,7 +98,7 @@ def test_one_tower_is_the_simple_trainer(kit, configure):
 
 
 def test_each_tower_takes_its_turn(kit, configure):
-    """So a run is the same each time, also where the main tower's batch matters."""
+    """So a run is reproducible, even if the main tower's batch matters."""
     ends = []
     for _ in range(3):
         config = configure(
@@ -113,7 +113,7 @@ def test_each_tower_takes_its_turn(kit, configure):
     assert ends[0] == ends[1] == ends[2]
 
 
-def test_a_take_waits_for_the_tower_before(configure):
+def test_taking_input_waits_for_the_previous_tower(configure):
     trainer = SyncMultiGPUTrainer(configure(), TWO)
     first, second = [tower.inputs["x"].op for tower in trainer.tower_func.towers]
     takes = [op for op in trainer.graph.get_operations() if op.type == "QueueDequeueV2"]
@@ -159,7 +159,7 @@ def test_a_summary_of_the_batches_is_logged(configure, caplog):
     ],
     ids=str,
 )
-def test_devices_that_are_none(configure, monkeypatch, devices, message):
+def test_invalid_devices(configure, monkeypatch, devices, message):
     monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: [])
     with pytest.raises(ConfigError, match=message):
         SyncMultiGPUTrainer(configure(), devices)
@@ -185,7 +185,7 @@ def test_all_gpus_are_the_default(configure, monkeypatch):
 
 
 @pytest.mark.parametrize("gpus", [0, True, [], [0, "1"], "01", [-1]], ids=str)
-def test_gpus_that_are_none(configure, gpus):
+def test_invalid_gpus(configure, gpus):
     with pytest.raises(
         ConfigError, match=r"gpus=.*: expected the indices of GPUs, such as \[0, 1\], or their number"
     ):
@@ -197,7 +197,7 @@ def test_gpus_and_devices(configure):
         SyncMultiGPUTrainer(configure(), ["/cpu:0"], gpus=[0])
 
 
-def test_an_input_for_one_tower_alone(kit, configure):
+def test_an_input_for_only_one_tower(kit, configure):
     with pytest.raises(ConfigError, match=r"FeedInput feeds one .* all 2 towers .* Use QueueInput"):
         SyncMultiGPUTrainer(configure(data=FeedInput(kit.line_data())), TWO)
 

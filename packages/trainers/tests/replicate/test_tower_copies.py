@@ -1,4 +1,4 @@
-"""Replicas with variables of their own: what is made, kept equal, saved, and refused."""
+"""Replicas with separate variables: their construction, equality, checkpoints, and errors."""
 
 import numpy as np
 import pytest
@@ -27,7 +27,7 @@ def replicated(config, devices=TWO):
     return SyncMultiGPUTrainerReplicated(config, devices)
 
 
-def test_a_model_is_described_by_its_first_tower_alone(kit, configure):
+def test_a_model_is_described_by_its_first_tower_only(kit, configure):
     config = configure(model=kit.Net(), dataflow=kit.net_data())
     one, two = SimpleTrainer(config).graph, replicated(config, [*TWO, "/cpu:2"]).graph
     for key in ("trainable_variables", "model_variables", "variables"):
@@ -49,7 +49,7 @@ def test_variables_and_their_slots_are_on_the_towers_devices(kit, configure):
 
 
 class Compare(Callback):
-    """Looks whether replicas are equal, and remembers the largest differences, per kind of variable."""
+    """Compares replicas, and records the largest differences, per kind of variable."""
 
     def __init__(self):
         self.at_epochs = []
@@ -99,7 +99,7 @@ def test_replicas_stay_equal_and_statistics_follow(kit, configure):
     assert all(set(values.values()) == {0.0} for _, values in after.at_epochs)
 
 
-def test_in_between_only_statistics_are_behind(kit, configure):
+def test_between_copies_only_statistics_differ(kit, configure):
     class EachStep(Compare):
         def _trigger_step(self):
             self.at_epochs.append(self._read())
@@ -113,15 +113,15 @@ def test_in_between_only_statistics_are_behind(kit, configure):
         moving = [name for name in values if name.endswith("EMA")]
         assert len(moving) == 2
         assert all(values[name] > 0 for name in moving)
-        # What is trained moves alike, to the last bit.
+        # Trained variables are equal, to the last bit.
         assert all(values[name] == 0 for name in values if name not in moving)
 
 
 def test_replicas_are_equal_when_a_checkpoint_is_written(kit, configure):
-    """A resumed run, whose replicas are copies of what was saved, is the uninterrupted one."""
+    """A resumed run, with replicas copied from the checkpoint, equals the uninterrupted one."""
 
     class UsesStatistics(kit.Net):
-        """In training, too, so that it matters what the replicas' statistics are."""
+        """Also used in training, so that the replicas' statistics matter."""
 
         def build_graph(self, image, label):
             average = tf.get_variable("average", [4], initializer=tf.zeros_initializer(), trainable=False)
@@ -157,7 +157,7 @@ def test_replicas_are_equal_when_a_checkpoint_is_written(kit, configure):
         np.testing.assert_allclose(resumed[name], value, rtol=1e-6, atol=1e-7, err_msg=name)
 
 
-def test_checkpoints_fit_all_trainers(kit, configure):
+def test_checkpoints_work_with_all_trainers(kit, configure):
     directory = configure().log_dir
     first = configure(
         model=kit.Net(), dataflow=kit.net_flow(), callbacks=[ModelSaver()], extra_callbacks=None, max_epoch=1
@@ -209,7 +209,7 @@ def test_two_trainings_in_one_process(kit, configure):
 
 
 class Broken:
-    """Models whose towers make different variables."""
+    """Models with towers that make different variables."""
 
     @staticmethod
     def only_in(kit, tower, shapes=((), ())):
@@ -254,7 +254,7 @@ def test_a_variable_made_outside_is_not_trained_by_some_towers_only(kit, configu
         replicated(configure(model=Model()))
 
 
-def test_copies_of_an_optimizer_share_what_a_user_sets_and_keep_their_own_state():
+def test_copies_of_an_optimizer_share_hyperparameters_but_not_state():
     with tf.Graph().as_default():
         rate = tf.get_variable("learning_rate", [], initializer=tf.zeros_initializer(), trainable=False)
         builder = SyncMultiGPUReplicatedBuilder(TWO)
@@ -274,7 +274,7 @@ def test_copies_of_an_optimizer_share_what_a_user_sets_and_keep_their_own_state(
     for scope in ("", "tower1/"):
         np.testing.assert_array_equal(still[f"{scope}w"], [0, 0, 0])
         np.testing.assert_allclose(moved[f"{scope}w"], [-0.5] * 3, rtol=1e-5)
-        # Each has made two steps: a state that both towers had in common would have made four.
+        # Each has made two steps: a state shared by both towers would have made four.
         assert moved[f"{scope}beta1_power"] == pytest.approx(0.9**3)
         [slot] = [name for name in moved if name.endswith("w/Adam") and name.startswith(scope or "w")]
         np.testing.assert_allclose(moved[slot], [0.19] * 3, rtol=1e-5)

@@ -1,4 +1,4 @@
-"""Where shared variables are kept."""
+"""The devices of shared variables."""
 
 import pytest
 import tensorflow.compat.v1 as tf
@@ -17,7 +17,7 @@ TWO = ["/cpu:1", "/cpu:2"]
 
 
 @given(st.lists(st.integers(0, 1000), max_size=50), st.integers(1, 5))
-def test_no_device_gets_much_more_than_another(sizes, count):
+def test_devices_are_balanced(sizes, count):
     devices = [f"/cpu:{index}" for index in range(count)]
     place = LeastLoaded(devices)
     chosen = [place(size) for size in sizes]
@@ -70,7 +70,7 @@ def test_each_tower_reads_and_computes_on_its_own_device(configure):
         assert {tf.DeviceSpec.from_string(op.device).device_index for op in computing} == {own}
 
 
-def test_gradients_meet_where_their_variable_is():
+def test_gradients_are_averaged_on_the_device_of_their_variable():
     with tf.Graph().as_default() as graph:
         builder = SyncMultiGPUParameterServerBuilder(TWO, variable_devices=["/cpu:0", "/cpu:3"])
         builder.build(Layers().build_graph, lambda: [tf.constant(1.0)], Layers().optimizer)
@@ -80,6 +80,6 @@ def test_gradients_meet_where_their_variable_is():
 
 
 @pytest.mark.parametrize("ps_device", ["/cpu:0", 0])
-def test_places_that_are_none(configure, ps_device):
+def test_invalid_places(configure, ps_device):
     with pytest.raises(ConfigError, match=r'ps_device=.*: expected "cpu", "gpu" or None'):
         SyncMultiGPUTrainerParameterServer(configure(), TWO, ps_device=ps_device)

@@ -1,4 +1,4 @@
-"""The table of trainable variables, and what a forward pass costs."""
+"""The table of trainable variables, and the cost of a forward pass."""
 
 import tensorflow.compat.v1 as tf
 
@@ -29,18 +29,18 @@ def test_a_known_batch_counts_as_a_whole():
         cost = network(16)
         tf.gradients(cost, tf.trainable_variables())
         lines = describe_trainable_variables(graph, cost).splitlines()
-    # The picture, and the convolution's result after relu, which the next layer has as a row, too.
+    # The image, and the convolution's result after relu, which is also the next layer's input.
     floats = 16 * 8 * 8 * (3 + 4)
     kept = float(lines[-1].split("; ")[1].split()[0])
     assert floats * 4 / 2**20 * 0.9 <= kept <= 2.2 * floats * 4 / 2**20
 
 
-def test_without_gradients_nothing_is_kept():
+def test_without_gradients_no_activations_are_kept():
     with tf.Graph().as_default() as graph:
         assert "; 0.00 MiB" in describe_trainable_variables(graph, network(16))
 
 
-def test_without_a_cost_the_table_is_of_variables_alone():
+def test_without_a_cost_the_table_lists_only_variables():
     with tf.Graph().as_default() as graph:
         network(None)
         lines = describe_trainable_variables(graph).splitlines()

@@ -1,4 +1,4 @@
-"""What a report of a bug needs."""
+"""The contents of a bug report."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""A step's traces name the datapoints that the step has really trained on."""
+"""A step's traces name the datapoints of that step."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from towerpack_trainers import ConfigError, SimpleTrainer, SyncMultiGPUTrainerRe
 
 
 class Images(Callback):
-    """Keeps what the steps have trained on."""
+    """Records the datapoints of the steps."""
 
     def __init__(self):
         self.seen = []
@@ -26,7 +26,7 @@ class Images(Callback):
 
 
 def numbered(size=20, batch=4):
-    """A flow whose images hold the numbers of the examples."""
+    """A flow of images that contain the numbers of the examples."""
     return BatchData(DataFromList([[np.full(4, number, np.float32), 0] for number in range(size)]), batch)
 
 
@@ -59,7 +59,7 @@ def test_each_step_is_explained(make, kit, tmp_path):
 
 
 @pytest.mark.slow
-def test_what_cannot_be_explained(kit, tmp_path):
+def test_steps_that_cannot_be_explained(kit, tmp_path):
     trainer = SimpleTrainer(config(kit, tmp_path, numbered()))
     with pytest.raises(ConfigError, match="A step is an integer of at least 1; received 0"):
         trainer.explain_step(0)

@@ -1,4 +1,4 @@
-"""What a training would reach if data cost nothing is measured, and leaves no mark on the training."""
+"""Measuring the throughput without input time does not change the training."""
 
 import random
 
@@ -23,7 +23,7 @@ from towerpack_trainers.testing import SmallFlow, SmallModel
 
 
 class End(Callback):
-    """Keeps all that a training has at its end."""
+    """Records the final state of a training."""
 
     def _after_train(self):
         variables = self.graph.get_collection("variables")
@@ -46,7 +46,7 @@ def config(data, log_dir=None, **arguments):
 
 
 def ended(make, measure, **arguments):
-    """Trains, perhaps after a measurement, and returns the end."""
+    """Trains, optionally after a measurement, and returns the final state."""
     end = End()
     random.seed(1)
     np.random.seed(1)
@@ -98,7 +98,7 @@ def test_a_resumed_training_is_the_same(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_flow_is_put_back():
+def test_the_position_of_a_flow_is_restored():
     flow = DataFromList(list(SmallFlow()))
     trainer = SimpleTrainer(config(None, dataflow=flow))
     position = flow.state_dict()
@@ -124,7 +124,7 @@ def test_text():
 
 
 @pytest.mark.slow
-def test_what_is_refused():
+def test_refused_measurements():
     trainer = SimpleTrainer(config(QueueInput(SmallFlow(), infinite=False), max_epoch=1))
     with pytest.raises(ConfigError, match="steps"):
         trainer.headspace(0)
@@ -145,7 +145,7 @@ def test_an_error_of_the_data_is_raised_as_it_is():
 @pytest.mark.slow
 def test_steps_that_are_not_one_op_are_refused():
     class Own(SimpleTrainer):
-        """Has a step of its own."""
+        """Overrides its step."""
 
         def run_step(self):
             super().run_step()
@@ -156,7 +156,7 @@ def test_steps_that_are_not_one_op_are_refused():
         Own(config(QueueInput(SmallFlow()))).headspace(1)
 
 
-def test_a_trainer_without_an_input_says_what_to_use():
+def test_a_trainer_without_an_input_names_an_alternative():
     trainer = Trainer(steps_per_epoch=1, max_epoch=1, log_dir=None)
     with trainer.graph.as_default():
         trainer.train_op = tf.no_op()
@@ -166,9 +166,9 @@ def test_a_trainer_without_an_input_says_what_to_use():
         trainer.headspace()
 
 
-def test_several_processes_are_told_to_run_it_in_one():
+def test_several_processes_are_refused_with_advice():
     class Others(SingleProcess):
-        """Stands for other processes, whose data a step waits for."""
+        """Stands in for other processes; a step waits for their data."""
 
     trainer = SimpleTrainer(config(QueueInput(SmallFlow())), processes=Others())
     with pytest.raises(ConfigError, match=r"a step waits for the other processes.* Run it in one process"):

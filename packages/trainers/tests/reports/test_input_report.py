@@ -1,4 +1,4 @@
-"""Which of data and model is the slower one."""
+"""The bottleneck: data or model."""
 
 import re
 
@@ -17,7 +17,7 @@ def spent(flow, put):
 
 
 def slower(*arguments, **measured):
-    """The slower side."""
+    """The bottleneck of an epoch."""
     return judge_epoch(spent(*arguments), **measured).slower
 
 
@@ -30,12 +30,12 @@ def test_verdicts(flow, put, side):
 
 
 @pytest.mark.parametrize("share", [0.7, 0.3])
-def test_steps_that_mostly_wait_show_that_the_data_is_slower(share):
+def test_waiting_steps_show_a_data_bottleneck(share):
     assert slower(share, 1 - share, waited=0.96) is SlowerSide.DATA
 
 
-def test_a_queue_that_is_filled_shows_that_the_data_is_not_slower():
-    """Of a loaded machine: 49.7 of 50 datapoints were there, and three steps waited for the processor."""
+def test_a_filled_queue_excludes_a_data_bottleneck():
+    """On a loaded machine: 49.7 of 50 datapoints were available, and three steps waited for the processor."""
     assert slower(0.3, 99.7, waited=0.84, filled=0.99) is SlowerSide.MODEL
     assert slower(99.0, 1.0, waited=0.0, filled=0.6) is SlowerSide.NEITHER
     assert slower(99.0, 1.0, waited=0.9, filled=0.02) is SlowerSide.DATA
@@ -46,7 +46,7 @@ def test_few_samples_decide_nothing():
     assert slower(30.0, 70.0, waited=0.84, samples=3) is SlowerSide.DATA
 
 
-def test_a_verdict_is_told_in_one_line():
+def test_a_verdict_is_one_line():
     assert str(InputVerdict(SlowerSide.MODEL, 0.1, 0.034)) == (
         "the model is the bottleneck: steps waited for data 3% of their time, and 10% of its time the input "
         "was at work on the next datapoint"
@@ -56,12 +56,12 @@ def test_a_verdict_is_told_in_one_line():
     )
 
 
-def test_nothing_is_said_of_an_input_without_threads():
+def test_no_verdict_for_an_input_without_threads():
     assert judge_epoch(InputStatus("DummyConstantInput")) is None
 
 
 def set_clocks(monkeypatch, seconds):
-    """Replaces the clocks in a graph: the one behind the input is ahead by `seconds` at every run."""
+    """Replaces the clocks in a graph: the one after the input is ahead by `seconds` at every run."""
     times = {"step_begins": 100.0, "input_came": 100.0 + seconds}
     real = tf.timestamp
 
@@ -72,7 +72,7 @@ def set_clocks(monkeypatch, seconds):
 
 
 class Listener(Monitor):
-    """Keeps the messages."""
+    """Records the messages."""
 
     def __init__(self):
         self.messages = []
@@ -82,7 +82,7 @@ class Listener(Monitor):
 
 
 def messages(configure, source, steps=20, epochs=2, **changes):
-    """What the console is told by a training."""
+    """The console messages of a training."""
     listener = Listener()
     config = configure(data=source, steps_per_epoch=steps, max_epoch=epochs, monitors=[listener], **changes)
     SimpleTrainer(config).train()
@@ -90,7 +90,7 @@ def messages(configure, source, steps=20, epochs=2, **changes):
 
 
 class Growing(QueueInput):
-    """An input whose thread seems to spend these seconds from one look at it to the next."""
+    """An input with a thread that appears to spend these seconds between two status queries."""
 
     def __init__(self, flow, put, fill=None):
         super().__init__([[np.ones(4, np.float32)] * 2])
@@ -116,15 +116,15 @@ def test_a_queue_that_is_never_empty_is_not_waited_for(configure, monkeypatch, f
     assert told.startswith(f"epoch 1: {verdict} is the bott")
 
 
-def test_a_model_that_never_waits_is_told_so(configure, monkeypatch):
-    set_clocks(monkeypatch, -1.0)  # the input was there before the first clock was read
+def test_a_model_that_never_waits_is_reported(configure, monkeypatch):
+    set_clocks(monkeypatch, -1.0)  # the input was available before the first clock was read
     [told] = messages(configure, Growing(10.0, 90.0))
     assert told.startswith(
         "epoch 1: the model is the bottleneck: steps waited for data 0% of their time, and 10% of its"
     )
 
 
-def test_it_is_told_again_when_two_epochs_show_a_change(configure, monkeypatch):
+def test_a_change_is_reported_after_two_epochs(configure, monkeypatch):
     set_clocks(monkeypatch, -1.0)
     source = Growing(99.0, 1.0)
     shares = dict.fromkeys((3, 5, 6), (1, 1e8)) | dict.fromkeys((4, 7), (1e10, 1))

@@ -1,4 +1,4 @@
-"""What the trainer writes down of a run when it starts."""
+"""The files that describe a run at its start."""
 
 from towerpack_trainers import SimpleTrainer
 

@@ -1,4 +1,4 @@
-"""A training that stands still says who waits for whom."""
+"""The warning about a stalled training describes its waits."""
 
 import logging
 import re
@@ -15,7 +15,7 @@ from towerpack_trainers.reports import describe_stall
 
 
 def until(condition):
-    """Waits for something that another thread does."""
+    """Waits for another thread."""
     limit = time.monotonic() + 30
     while not condition():
         assert time.monotonic() < limit
@@ -23,13 +23,13 @@ def until(condition):
 
 
 def stalls(caplog, step):
-    """What was said while that many steps had finished; the first one may be slow by itself."""
+    """The warnings logged after the given number of steps; the first step may be slow itself."""
     messages = [record.getMessage() for record in caplog.records]
     return [m for m in messages if "No step has finished" in m and f"global step {step})" in m]
 
 
 class StuckFlow:
-    """Gives three datapoints, and the others when told to go on."""
+    """Yields three datapoints, and the others after a signal."""
 
     def __init__(self):
         self.go_on = threading.Event()
@@ -72,14 +72,14 @@ def test_a_stuck_callback_is_in_the_stacks(configure, caplog):
     with caplog.at_level(logging.WARNING, logger="towerpack_trainers"):
         SimpleTrainer(configure(callbacks=[Stuck()], stall_seconds=0.2)).train()
     message = stalls(caplog, 2)[0]
-    assert "Data is there, so the step itself, or a callback, is busy or stuck" in message
+    assert "Data is available, so the step itself, or a callback, is busy or stuck" in message
     assert "in _trigger_step" in message
 
 
-def test_what_callbacks_do_after_an_epoch_may_take_its_time(configure, caplog):
+def test_callbacks_after_an_epoch_have_no_limit(configure, caplog):
     class Long(Callback):
         def _trigger_epoch(self):
-            before = stalls(caplog, self.global_step)  # a step may be slow by itself
+            before = stalls(caplog, self.global_step)  # a step may itself be slow
             threading.Event().wait(0.3)
             self.during = len(stalls(caplog, self.global_step)) - len(before)
 
@@ -116,20 +116,20 @@ def status(fill, doing):
     ("given", "said"),
     [
         (status(0, "flow"), "The step waits for data, and loader waits for the flow's next datapoint"),
-        (status(0, "ended"), "The step waits for data, and nothing is on its way"),
-        (status(3, "put"), "Data is there"),
+        (status(0, "ended"), "The step waits for data, and no datapoint is being produced"),
+        (status(3, "put"), "Data is available"),
         (status(None, "put"), "It is not known whether the step waits for data"),
         (InputStatus("TFDatasetInput"), "It is not known whether the step waits for data"),
         (None, "There is no input"),
     ],
 )
-def test_who_waits_for_whom(given, said):
+def test_descriptions_of_waits(given, said):
     assert describe_stall(given).startswith(said)
 
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("devices", [None, ["/cpu:0", "/cpu:1"]])
-def test_an_evaluation_that_does_not_end_is_told(configure, caplog, devices):
+def test_an_endless_evaluation_is_reported(configure, caplog, devices):
     found = []
 
     class Endless:

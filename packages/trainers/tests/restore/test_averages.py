@@ -1,4 +1,4 @@
-"""Averages that `EMA` keeps, in place of the weights."""
+"""The moving averages of `EMA`, restored instead of the weights."""
 
 import numpy as np
 import pytest
@@ -61,7 +61,7 @@ def test_averages_are_renamed_as_their_weights_are():
     assert weights(SmartInit(values, rename={"g/w": "gen/w"})) == [5, 0]
 
 
-def test_of_a_list_those_count_that_there_are():
+def test_in_a_list_available_averages_count():
     averaged = {"gen/w": np.float32(1), "gen/w" + AVERAGE: np.float32(5)}
     assert weights(SmartInit([{"discrim/w": np.float32(7)}, averaged])) == [5, 7]
 
@@ -98,6 +98,6 @@ class Own(SessionInit):
         pass
 
 
-def test_a_session_init_that_knows_no_averages():
+def test_a_session_init_without_averages():
     with pytest.raises(RestoreError, match=r"Own does not restore averages. Use SaverRestore\(path\)"):
         weights(Own())

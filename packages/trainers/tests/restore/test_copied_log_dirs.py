@@ -1,4 +1,4 @@
-"""A log directory whose links became directories, or whose file system has no links, goes on all the same."""
+"""Resuming works in a log directory with copied links, and on a file system without links."""
 
 import errno
 import os
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def train(kit, configure, tmp_path):
-    """Goes on up to the end of an epoch, of six steps each, and returns the step at which that began."""
+    """Continues to the end of an epoch, of six steps each, and returns the first step."""
 
     def train(max_epoch, log_dir=tmp_path / "run", **changes):
         flow = kit.net_flow()
@@ -40,7 +40,7 @@ def names_in(log_dir):
     return sorted(name for name in os.listdir(log_dir) if name.startswith(("model", "max", "min", "latest")))
 
 
-def test_a_copied_directory_goes_on_from_its_newest_step_each_time(train, tmp_path):
+def test_a_copied_directory_always_resumes_from_its_latest_step(train, tmp_path):
     train(2)
     copy = shutil.copytree(tmp_path / "run", tmp_path / "copy")
     assert not (copy / "latest").is_symlink()
@@ -58,7 +58,7 @@ def test_a_copied_directory_goes_on_from_its_newest_step_each_time(train, tmp_pa
     assert names_in(copy) == names_in(tmp_path / "run")
 
 
-def test_a_stale_copy_of_latest_is_not_taken_before_newer_steps(train, tmp_path):
+def test_newer_steps_are_preferred_to_a_stale_copy_of_latest(train, tmp_path):
     train(2)
     (tmp_path / "run/latest").unlink()
     shutil.copytree(tmp_path / "run/model-6", tmp_path / "run/latest")
@@ -66,7 +66,7 @@ def test_a_stale_copy_of_latest_is_not_taken_before_newer_steps(train, tmp_path)
     assert latest_checkpoint(tmp_path / "run").name == "model-18"
 
 
-def test_a_directory_that_holds_a_copy_of_latest_alone_goes_on_from_it(train, tmp_path):
+def test_a_directory_with_only_a_copy_of_latest_resumes_from_it(train, tmp_path):
     train(2)
     shutil.copytree(tmp_path / "run/latest", tmp_path / "other/latest")
     assert train(3, tmp_path / "other") == 12

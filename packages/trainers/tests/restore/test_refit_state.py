@@ -1,4 +1,4 @@
-"""A run goes on with other batches and other processes, behind the datapoints that it has been given."""
+"""A run continues with other batches and processes, after the datapoints already used."""
 
 import logging
 
@@ -15,7 +15,7 @@ from towerpack_trainers.restore import RunState
 
 
 class Numbers(ModelDesc):
-    """Keeps what it is trained on."""
+    """Records its training data."""
 
     def inputs(self):
         return [tf.TensorSpec([None], tf.float32, "x")]
@@ -29,7 +29,7 @@ class Numbers(ModelDesc):
 
 
 class Seen(Callback):
-    """Notes the datapoints of each epoch; saves and stops after a step."""
+    """Records the datapoints of each epoch; saves and stops after a step."""
 
     def __init__(self, model, stop=None):
         self.model, self.stop = model, stop
@@ -64,7 +64,7 @@ class SavedAt(Callback):
 
 @pytest.fixture
 def train(configure):
-    """Trains on 26 numbers in batches; returns what the steps have seen."""
+    """Trains on 26 numbers in batches; returns the datapoints of the steps."""
 
     def run(batch, stop=None, flow=None, **changes):
         model, saver = Numbers(), ModelSaver()
@@ -84,9 +84,9 @@ def train(configure):
     return run
 
 
-def test_another_batch_is_refused_then_allowed(train, caplog):
+def test_another_batch_size_is_refused_unless_allowed(train, caplog):
     first = train(4, stop=3)  # 12 of 26
-    with pytest.raises(CheckpointError, match=r"of 4 datapoints in a batch .*, and 5 now.*allow=\['batch'\]"):
+    with pytest.raises(CheckpointError, match=r"has 4 datapoints in a batch .* \(now 5\).*allow=\['batch'\]"):
         train(5)
     caplog.set_level(logging.WARNING)
     second = train(5, resume_allow=["batch"])
@@ -109,13 +109,13 @@ def test_twice_in_an_epoch_and_again_with_the_same(train):
     assert sorted(number for seen in parts for number in seen.epochs[1]) == list(range(26))
 
 
-def test_behind_an_epoch_the_next_one_is_whole(train):
-    train(8, flow=dropping(8), max_epoch=1)  # 2 of 26 are left out
+def test_after_an_epoch_the_next_one_is_complete(train):
+    train(8, flow=dropping(8), max_epoch=1)  # 2 of 26 are dropped
     seen = train(2, flow=dropping(2), resume_allow=["batch"], max_epoch=2)
     assert sorted(seen.epochs[2]) == list(range(26)) and list(seen.epochs) == [2]
 
 
-def test_batches_that_are_made_in_the_graph_cannot_be_fitted(train):
+def test_batches_made_in_the_graph_cannot_change(train):
     def queued(size):
         return BatchQueueInput([[float(number)] for number in range(26)], size)
 
@@ -131,7 +131,7 @@ def dropping(size):
 
 
 @pytest.mark.parametrize("max_epoch", [1, 2])
-def test_an_epoch_of_which_no_batch_is_left_still_ends(train, caplog, max_epoch):
+def test_an_epoch_without_a_batch_left_still_ends(train, caplog, max_epoch):
     first = train(4, flow=dropping(4), stop=5)  # 20 of 26
     caplog.set_level(logging.WARNING)
     second = train(8, flow=dropping(8), resume_allow=["batch"], max_epoch=max_epoch)
@@ -141,16 +141,18 @@ def test_an_epoch_of_which_no_batch_is_left_still_ends(train, caplog, max_epoch)
     assert train(8, flow=dropping(8), max_epoch=max_epoch).ended == []
 
 
-def test_epochs_that_are_no_passes_take_as_much_data(train):
+def test_epochs_that_are_not_passes_use_the_same_amount_of_data(train):
     first = train(2, stop=6, steps_per_epoch=10)
     second = train(4, steps_per_epoch=5, resume_allow=["batch"], max_epoch=1)
     assert sorted(first.epochs[1] + second.epochs[1]) == sorted({*first.epochs[1], *second.epochs[1]})
     assert (len(first.sizes), second.sizes) == (6, [4, 4])
 
 
-def test_other_processes_are_refused_then_allowed():
+def test_another_number_of_processes_is_refused_unless_allowed():
     state = saved(2, 3, 2)
-    with pytest.raises(CheckpointError, match=r"of 6 .* and 9 now; of 2 pro.* 3 now.*\['batch', 'world'\]"):
+    with pytest.raises(
+        CheckpointError, match=r"has 6 .* \(now 9\); and 2 pro.* \(now 3\).*\['batch', 'world'\]"
+    ):
         resumed(0, 3, 3, state, allow=())
     with pytest.raises(CheckpointError, match=r"has 2 processes \(now 3\).*'world'\]\) to continue"):
         resumed(0, 3, 2, state, allow=["batch"])
@@ -183,7 +185,7 @@ def run_state(flow, allow):
 
 
 def saved(count, size, steps, length=24):
-    """What the chief saves after so many steps."""
+    """The chief's state after the given number of steps."""
     flow = host(0, count, size, length)
     run = run_state(flow, ())
     state = {**run.state_dict(), "processes": count, "input": {"flow": flow.state_at(steps)}}
@@ -192,7 +194,7 @@ def saved(count, size, steps, length=24):
 
 
 def resumed(index, count, size, state, length=24, allow=("batch", "world")):
-    """What a process is given to the end of the epoch, and the steps that it makes."""
+    """The datapoints of a process until the end of the epoch, and its steps."""
     flow = host(index, count, size, length)
     run = run_state(flow, allow)
     run.load_state_dict(run.refit(state, count))
@@ -205,7 +207,7 @@ worlds = st.integers(1, 4)
 
 @settings(deadline=None)
 @given(worlds, worlds, st.integers(1, 6), st.integers(1, 6), st.integers(1, 4), st.data())
-def test_the_rest_of_an_epoch_comes_once(was, count, size, other, rounds, data):
+def test_the_rest_of_an_epoch_is_used_once(was, count, size, other, rounds, data):
     length = rounds * 12
     steps = data.draw(st.integers(0, len(host(0, was, size, length)) - 1))
     state = saved(was, size, steps, length)
@@ -214,7 +216,7 @@ def test_the_rest_of_an_epoch_comes_once(was, count, size, other, rounds, data):
     [[order]] = whole
     rests, loops = zip(*(resumed(index, count, other, state, length) for index in range(count)))
     begins = {(loop.starting_epoch, loop.starting_step) for loop in loops}
-    assume(len(begins) == 1)  # else the trainer refuses it
+    assume(len(begins) == 1)  # otherwise the trainer refuses it
     [(epoch, step)] = begins
     assert epoch == 1 and {len(rest) for rest in rests} == {loops[0].steps_per_epoch - step}
     taken = [number for rest in rests for batch in rest for number in batch]

@@ -1,4 +1,4 @@
-"""A run that goes on from a checkpoint is the very run that was not interrupted."""
+"""A run resumed from a checkpoint equals an uninterrupted run."""
 
 import contextlib
 import json
@@ -98,13 +98,13 @@ class Run:
     def statistics(self):
         lines = [json.loads(line) for line in (self.log_dir / "stats.jsonl").read_text().splitlines()]
         for line in lines:
-            line.pop("QueueInput/queue_size", None)  # tells of time, not of the training
+            line.pop("QueueInput/queue_size", None)  # depends on time, not on the training
         return lines
 
 
 @pytest.fixture
 def run(kit, configure, tmp_path):
-    """Makes a run in a directory of its own."""
+    """Makes a run in a separate directory."""
     return lambda name: Run(kit, configure, tmp_path / name)
 
 
@@ -139,14 +139,14 @@ def test_interrupted_and_resumed_is_the_same_run(run, save_every, interrupts):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("make_input", [QueueInput, FeedInput])
-def test_whatever_the_input(run, make_input):
+def test_resume_with_each_input(run, make_input):
     undisturbed = run("undisturbed").train()
     resumed = run("resumed").train(interrupt=9, make_input=make_input)
     resumed.train(make_input=make_input, resume="auto")
     assert_same(undisturbed, resumed)
 
 
-def test_where_it_goes_on(run):
+def test_the_position_of_a_resumed_run(run):
     resumed = run("run").train(interrupt=9)
     resumed.train(resume="auto")
     assert resumed.recorder.calls[:3] == [
@@ -165,7 +165,7 @@ def test_a_checkpoint_by_path_and_a_longer_training(run, tmp_path):
     assert longer.trainer.loop.global_step == 18
 
 
-def test_a_checkpoint_before_the_first_step_is_where_the_run_goes_on(kit, configure, tmp_path):
+def test_a_run_resumes_from_a_checkpoint_before_the_first_step(kit, configure, tmp_path):
     class Positions(Callback):
         def __init__(self):
             self.seen = []
@@ -182,7 +182,7 @@ def test_a_checkpoint_before_the_first_step_is_where_the_run_goes_on(kit, config
     assert positions.seen == [(2, 2, 8), (2, 3, 9), (2, 4, 10)]
 
 
-def test_nothing_left(run, caplog):
+def test_nothing_left_to_resume(run, caplog):
     caplog.set_level(logging.INFO)
     done = run("run").train(save_every=None, max_epoch=2)
     weights = done.weights.values
@@ -210,7 +210,7 @@ def test_a_seed_is_drawn_once(run):
     assert resumed.train(seed=7, resume="auto").trainer.seed == seed
 
 
-def test_data_without_a_position_is_told(kit, configure, caplog):
+def test_data_without_a_position_is_reported(kit, configure, caplog):
     SimpleTrainer(configure(callbacks=[ModelSaver()], max_epoch=1)).train()
     assert "has no state_dict()" not in caplog.text
     SimpleTrainer(configure(callbacks=[ModelSaver()], resume="auto")).train()
@@ -244,7 +244,7 @@ def test_the_same_flow_may_train_and_be_evaluated(kit, configure, tmp_path):
     assert total(tmp_path / "two", resume="auto") == undisturbed
 
 
-# ---- what does not fit
+# ---- differences
 
 
 def test_another_model(kit, configure):
@@ -267,7 +267,7 @@ def test_other_callbacks(configure):
         SimpleTrainer(configure(callbacks=[ModelSaver()], resume="auto")).train()
 
 
-def test_variables_that_began_alike_go_on_apart(kit, configure):
+def test_variables_with_equal_initial_values_diverge(kit, configure):
     class Twins(kit.Line):
         def build_graph(self, x, y):
             drawn = tf.random_normal([])
@@ -325,7 +325,7 @@ def test_variables_of_another_type_keep_their_initial_values(kit, configure, kin
     SimpleTrainer(attrs.evolve(other, resume_allow=["unequal"])).train()
 
 
-def test_states_of_callbacks_may_be_left_out(configure, caplog):
+def test_states_of_callbacks_may_be_skipped(configure, caplog):
     SimpleTrainer(configure(callbacks=[ModelSaver(), Sum()])).train()
     trainer = SimpleTrainer(
         configure(callbacks=[ModelSaver()], resume="auto", resume_allow=["callbacks"], max_epoch=3)
@@ -335,7 +335,7 @@ def test_states_of_callbacks_may_be_left_out(configure, caplog):
     assert trainer.loop.global_step == 15
 
 
-def test_files_of_callbacks_are_restored_or_may_be_left_out(configure):
+def test_files_of_callbacks_are_restored_or_skipped(configure):
     class Files(Sum):
         def save_files(self, directory):
             (directory / "total").write_text(str(self.total))
@@ -353,7 +353,7 @@ def test_files_of_callbacks_are_restored_or_may_be_left_out(configure):
     SimpleTrainer(configure(resume="auto", max_epoch=3, resume_allow=["callbacks"])).train()
 
 
-def test_other_data_may_start_anew(kit, configure, caplog):
+def test_other_data_may_restart_from_the_beginning(kit, configure, caplog):
     SimpleTrainer(configure(model=kit.Net(), dataflow=kit.net_flow(), callbacks=[ModelSaver()])).train()
     other = {"model": kit.Net(), "data": FeedInput(kit.net_data()), "resume": "auto", "max_epoch": 3}
     with pytest.raises(CheckpointError, match=r'from the beginning: TrainConfig\(resume_allow=\["input"\]\)'):
@@ -385,7 +385,7 @@ def test_data_of_another_length_or_batch_is_refused(kit, configure, changes, tol
     SimpleTrainer(attrs.evolve(other, resume_allow=["input"])).train()
 
 
-def test_data_of_another_kind_is_told_by_its_position(kit, configure):
+def test_data_of_another_kind_is_detected_by_its_position(kit, configure):
     common = {"model": kit.Net(), "callbacks": [ModelSaver()]}
     SimpleTrainer(configure(dataflow=kit.net_flow(), **common)).train()
     arrays = tuple(np.stack(component) for component in zip(*kit.net_data(6, 4)))
@@ -394,7 +394,7 @@ def test_data_of_another_kind_is_told_by_its_position(kit, configure):
         SimpleTrainer(configure(data=data, resume="auto", max_epoch=3, steps_per_epoch=6, **common)).train()
 
 
-def test_what_is_not_used_is_said(configure, caplog):
+def test_unused_arguments_are_reported(configure, caplog):
     SimpleTrainer(configure(callbacks=[ModelSaver()], max_epoch=1)).train()
     trainer = SimpleTrainer(configure(resume="auto", seed=5, starting_epoch=4, max_epoch=2))
     trainer.train()
@@ -419,12 +419,12 @@ def test_the_logged_seed_repeats_the_run(kit, configure, caplog):
 
 
 @pytest.mark.parametrize("allow", ["missing", ["everything"], 3])
-def test_what_can_be_allowed(configure, allow):
+def test_allowed_differences(configure, allow):
     with pytest.raises(ConfigError, match="expected a list of some of 'missing', 'unused', 'unequal', 'call"):
         configure(resume_allow=allow)
 
 
-def test_a_callback_that_is_new_starts_afresh(configure):
+def test_a_new_callback_starts_without_a_state(configure):
     SimpleTrainer(configure(callbacks=[ModelSaver()], max_epoch=1)).train()
     new = Sum()
     SimpleTrainer(configure(callbacks=[ModelSaver(), new], resume="auto")).train()
@@ -443,7 +443,8 @@ def test_a_damaged_checkpoint(configure, tmp_path):
     SimpleTrainer(configure(callbacks=[ModelSaver()])).train()
     (tmp_path / "run" / "latest" / "state.json").write_text("{}")
     with pytest.raises(
-        CheckpointError, match=r"state.json is missing or damaged.* whole is model-5: resume='.*model-5' goes"
+        CheckpointError,
+        match=r"state.json is missing or damaged.* one here is model-5: use resume='.*model-5'",
     ):
         SimpleTrainer(configure(resume="auto"))
     (tmp_path / "run" / "model-5" / "manifest.json").write_text("{}")
@@ -456,7 +457,7 @@ def test_no_checkpoint(configure, tmp_path):
         SimpleTrainer(configure(resume=tmp_path))
 
 
-def test_a_checkpoint_of_variables_alone(configure, tmp_path):
+def test_a_checkpoint_with_only_variables(configure, tmp_path):
     write_checkpoint(tmp_path / "run" / "model-3", {"slope": np.float32(1), "global_step": np.int64(3)}, {})
     with pytest.raises(
         CheckpointError, match=r"model-3 holds no state of a training.*session_init=SmartInit\(path\)"
@@ -464,7 +465,7 @@ def test_a_checkpoint_of_variables_alone(configure, tmp_path):
         SimpleTrainer(configure(resume="auto")).train()
 
 
-def test_after_an_error_a_new_trainer_goes_on(run):
+def test_after_an_error_a_new_trainer_continues(run):
     failing = run("run").train(interrupt=9)
     with pytest.raises(TrainerStateError, match="Make a new one, with resume= to continue"):
         failing.trainer.train()

@@ -1,4 +1,4 @@
-"""A training that is asked to stop finishes what it does, saves, and goes on another day undisturbed."""
+"""A training stopped by a signal finishes its step, saves, and can be resumed exactly."""
 
 import os
 import random
@@ -18,7 +18,7 @@ ENDS = [(signal.SIGINT, KeyboardInterrupt, None), (signal.SIGTERM, SystemExit, 1
 
 @pytest.fixture(autouse=True)
 def as_in_a_shell():
-    """Python's own handlers, whatever the shell that started the tests has set."""
+    """Installs Python's own handlers, regardless of the shell that started the tests."""
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -54,7 +54,7 @@ def test_in_the_middle_of_an_epoch(configure, tmp_path, number, kind, code):
 
 
 @pytest.mark.parametrize("method", ["_before_epoch", "_trigger_step", "_after_epoch", "_trigger_epoch"])
-def test_an_epoch_that_is_done_has_its_triggers(kit, configure, tmp_path, method):
+def test_a_finished_epoch_has_its_triggers(kit, configure, tmp_path, method):
     step = 5
     trained = [Send(method, step), ModelSaver(), kit.Recorder()]
     with pytest.raises(SystemExit):
@@ -75,13 +75,13 @@ def test_before_the_first_step_nothing_is_saved(configure, tmp_path, method):
     assert latest_checkpoint(tmp_path / "run") is None
 
 
-def test_after_the_last_step_it_ends_as_asked(configure, tmp_path):
+def test_after_the_last_step_it_ends_by_the_signal(configure, tmp_path):
     with pytest.raises(SystemExit):
         SimpleTrainer(configure(callbacks=[Send("_after_train", 10), ModelSaver()])).train()
     assert read_checkpoint(tmp_path / "run").variables["global_step"] == 10
 
 
-def test_without_a_saver_it_says_so(configure, caplog):
+def test_without_a_saver_it_logs_a_warning(configure, caplog):
     with pytest.raises(SystemExit):
         SimpleTrainer(configure(callbacks=[Send("_trigger_step", 3)])).train()
     assert "There is no ModelSaver among the callbacks, so nothing is saved." in caplog.text
@@ -89,7 +89,7 @@ def test_without_a_saver_it_says_so(configure, caplog):
 
 def test_in_an_evaluation(kit, configure, tmp_path):
     class Slow:
-        """Sends the signal while it is read."""
+        """Sends the signal while the flow is read."""
 
         def __iter__(self):
             yield from kit.line_data(2)
@@ -127,13 +127,13 @@ def refuse(descriptor):
     raise OSError("disk full")
 
 
-def test_what_cannot_be_saved_then_is_the_error(configure, monkeypatch):
+def test_an_error_of_saving_is_raised(configure, monkeypatch):
     monkeypatch.setattr(os, "fsync", refuse)
     with pytest.raises(CheckpointWriteError, match="disk full"):
         SimpleTrainer(configure(callbacks=[Send("_trigger_step", 3), ModelSaver()])).train()
 
 
-def test_what_a_thread_could_not_write_stops_the_next_step(configure, monkeypatch, caplog):
+def test_a_write_error_of_a_thread_stops_the_next_step(configure, monkeypatch, caplog):
     steps = []
 
     class Count(Callback):
@@ -150,7 +150,7 @@ def test_what_a_thread_could_not_write_stops_the_next_step(configure, monkeypatc
 
 
 class Stuck:
-    """A flow that stands still after some datapoints, until the test is over."""
+    """A flow that blocks after some datapoints, until the test is over."""
 
     def __init__(self, datapoints):
         self.datapoints = datapoints
@@ -163,8 +163,8 @@ class Stuck:
 
 
 @pytest.mark.parametrize(("number", "kind", "code"), ENDS)
-def test_a_flow_that_stands_still(kit, configure, tmp_path, monkeypatch, number, kind, code):
-    """The main thread is inside TensorFlow then, where no handler of Python's runs."""
+def test_a_blocked_flow(kit, configure, tmp_path, monkeypatch, number, kind, code):
+    """The main thread is then inside TensorFlow, where no Python handler runs."""
     monkeypatch.setattr(StopSignals.__init__, "__defaults__", (0.3, 0.5, 0.5))
     flow = Stuck(kit.line_data(7))
 
@@ -187,7 +187,7 @@ def test_a_flow_that_stands_still(kit, configure, tmp_path, monkeypatch, number,
     assert read_checkpoint(tmp_path / "run").variables["global_step"] == 5
 
 
-def test_it_goes_on_as_if_nothing_was(kit, configure, tmp_path):
+def test_the_resumed_run_is_exact(kit, configure, tmp_path):
     class Draw(Callback):
         """Draws from the global generators at each step."""
 

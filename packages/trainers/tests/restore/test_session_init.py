@@ -1,4 +1,4 @@
-"""What is restored, what is refused, and how the difference is told."""
+"""Restored values, refused values, and the descriptions of differences."""
 
 import contextlib
 import logging
@@ -60,7 +60,7 @@ def value(sess, name):
     )
 
 
-def test_saver_restore_takes_everything(sess, save):
+def test_saver_restore_restores_everything(sess, save):
     path = save(fc__W=KERNEL, fc__b=BIAS, step=np.int64(7), more=BIAS)
     SaverRestore(path).restore(sess)
     np.testing.assert_array_equal(value(sess, "fc/W"), KERNEL)
@@ -91,12 +91,12 @@ def test_saver_restore_lists_all_differences(sess, save):
         "  only in the restored values: more\n"
         "  of another shape or type: fc/W: the graph has shape (2, 3), the restored value has (3, 2)\n"
         "  of another shape or type: fc/b: the graph has float32, the restored value has int32\n"
-        "Name variables to leave alone in ignore=, or use SmartInit(path) to take what fits."
+        "Name variables to skip in ignore=, or use SmartInit(path) to restore matching variables."
     )
     np.testing.assert_array_equal(value(sess, "fc/W"), np.zeros((2, 3)))
 
 
-def test_exactly_means_no_difference(sess):
+def test_an_exact_restore_allows_no_difference(sess):
     everything = {"fc/W": KERNEL, "fc/b": BIAS, "step": np.int64(1)}
     assert match_variables(sess.graph, everything, "it") == everything
     with pytest.raises(
@@ -105,7 +105,7 @@ def test_exactly_means_no_difference(sess):
         match_variables(sess.graph, {**everything, "more": BIAS}, "it")
 
 
-def test_dict_restore_takes_what_is_on_both_sides(sess, caplog):
+def test_dict_restore_restores_names_on_both_sides(sess, caplog):
     DictRestore({"fc/W:0": KERNEL, "other": BIAS}).restore(sess)
     np.testing.assert_array_equal(value(sess, "fc/W"), KERNEL)
     assert "only in the graph: fc/b" in caplog.text
@@ -119,7 +119,7 @@ def test_many_values_without_a_variable_are_one_line(sess, caplog):
     assert caplog.messages[0].splitlines()[1:] == [f"  only in the restored values: {named}"]
 
 
-def test_dict_restore_keeps_no_hold_on_the_arrays(sess):
+def test_dict_restore_keeps_no_references_to_the_arrays(sess):
     mine = np.zeros(16 * 64, np.float32)[:3]
     DictRestore({"fc/b": mine}).restore(sess)
     mine[:] = 5
@@ -180,7 +180,7 @@ def test_a_type_that_cannot_hold_the_values_is_a_difference(tmp_path, name, wron
         assert sess.run(variable) == 0
 
 
-def test_floats_are_rounded_and_integers_that_fit_are_taken():
+def test_floats_are_rounded_and_fitting_integers_are_restored():
     with tf.Graph().as_default(), tf.Session() as sess:
         kinds = {"a": tf.float32, "b": tf.bfloat16, "c": tf.int64}
         variables = {n: tf.get_variable(n, initializer=tf.zeros([], kind)) for n, kind in kinds.items()}
@@ -188,7 +188,7 @@ def test_floats_are_rounded_and_integers_that_fit_are_taken():
         assert sess.run(variables) == {"a": np.float32(0.1), "b": 1, "c": -3}
 
 
-def test_nothing_that_fits_is_an_error(sess):
+def test_no_matching_value_is_an_error(sess):
     with pytest.raises(
         RestoreError, match=r"None of the values matches this graph:\n  only in the graph: fc/W"
     ):
@@ -241,7 +241,7 @@ def test_renaming_two_to_one(sess):
         init.restore(sess)
 
 
-def test_what_is_ignored_is_neither_restored_nor_listed(sess, caplog):
+def test_ignored_variables_are_neither_restored_nor_listed(sess, caplog):
     values = {"fc/W": KERNEL, "fc/b": np.ones(7, np.float32), "old/Momentum": BIAS}
     SmartInit(values, ignore=["fc/b", ".*/Momentum", "st.p"], allow=[]).restore(sess)
     np.testing.assert_array_equal(value(sess, "fc/W"), KERNEL)
@@ -269,7 +269,7 @@ def test_differences_may_be_refused(sess, allow, refused):
         "  only in the graph: fc/b\n"
         "  only in the graph: step\n"
         "  only in the restored values: more\n"
-        'Give rename= or ignore= so that they fit, or allow them: allow=["missing", "unused"].'
+        'Use rename= or ignore= so that they match, or allow them: allow=["missing", "unused"].'
     )
     np.testing.assert_array_equal(value(sess, "fc/W"), np.zeros((2, 3)))
 
@@ -281,7 +281,7 @@ def test_an_exact_restore_may_allow_differences(sess, caplog):
 
 
 def test_objects_of_tensorflow(sess, tmp_path, caplog):
-    """`tf.train.Checkpoint` writes paths through objects; what counts are the names of the variables."""
+    """`tf.train.Checkpoint` writes paths through objects; only the names of the variables count."""
     kernel, bias = tf.Variable(KERNEL, name="fc/W"), tf.Variable(BIAS, name="fc/b")
     twins = [tf.Variable(np.int64(number), name="twin") for number in (3, 4)]
     objects = tf.compat.v2.train.Checkpoint(net={"k": kernel, "b": bias}, one=twins[0], two=twins[1])
@@ -295,7 +295,7 @@ def test_objects_of_tensorflow(sess, tmp_path, caplog):
     assert "only in the restored values: other" in caplog.text
 
 
-def test_objects_are_taken_as_they_are_when_they_are_given(sess):
+def test_objects_are_read_when_they_are_passed(sess):
     bias = tf.Variable(BIAS, name="fc/b")
     init = SmartInit(tf.compat.v2.train.Checkpoint(bias=bias))
     bias.assign(2 * BIAS)
@@ -354,12 +354,12 @@ def test_a_training_starts_from_it(kit, configure, caplog):
     assert kept.values["slope"] == 3
 
 
-def test_a_path_is_no_session_init():
+def test_a_path_is_not_a_session_init():
     with pytest.raises(ConfigError, match=r"expected a SessionInit, such as SmartInit\(path\)"):
         TrainConfig(session_init="model.npz")
 
 
-def test_an_init_of_ones_own(kit, configure):
+def test_a_custom_session_init(kit, configure):
     class Own(SessionInit):
         def restore(self, sess):
             self.names = [variable.op.name for variable in sess.graph.get_collection("variables")]

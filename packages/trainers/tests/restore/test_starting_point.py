@@ -1,4 +1,4 @@
-"""Where a run starts: from nothing, from values, or from a checkpoint."""
+"""The starting point of a run: nothing, values, or a checkpoint."""
 
 import logging
 import random
@@ -33,7 +33,7 @@ class Total(Callback):
 
 
 class Data:
-    """An input that knows its position."""
+    """An input with a position."""
 
     def __init__(self):
         self.position = {"flow": {"epoch": 0, "index": 0}}
@@ -88,7 +88,7 @@ def test_a_checkpoint_goes_before_given_values(save, tmp_path):
         assert start.path == path
 
 
-def test_what_cannot_be_read_is_refused(tmp_path):
+def test_unreadable_checkpoints_are_refused(tmp_path):
     with pytest.raises(CheckpointError):
         find_starting_point(tmp_path / "nothing", None)
 
@@ -116,7 +116,7 @@ def test_given_values_are_assigned(graph):
         assert sess.run(variable) == 2
 
 
-def test_a_resumed_run_gets_everything_back(save, graph, caplog):
+def test_a_resumed_run_restores_everything(save, graph, caplog):
     caplog.set_level(logging.INFO)
     total, data = Total(), Data()
     run = make_run(total, source=data)
@@ -137,19 +137,19 @@ def test_a_state_may_be_translated_for_this_run(save):
     assert run.loop.global_step == 70
 
 
-def test_the_arrays_are_let_go_once_they_are_taken(save, graph):
+def test_the_arrays_are_released_after_use(save, graph):
     start = find_starting_point(save(loop=LOOP, callbacks={}), None, allow=["missing"])
     assert list(start.initial_values(graph)) == ["v"]
     assert start.initial_values(graph) == {}
 
 
-def test_variables_alone_are_no_run(save, graph):
+def test_variables_alone_cannot_be_resumed(save, graph):
     start = find_starting_point(save(), None)
     with pytest.raises(CheckpointError, match=r"holds no state of a training, only variables.*session_init="):
         start.initial_values(graph)
 
 
-def test_random_numbers_go_on(save):
+def test_random_numbers_continue(save):
     from towerpack_callbacks.checkpoint import random_state
 
     random.seed(5)
@@ -167,7 +167,7 @@ def test_a_state_is_json_of_all_parts():
     assert "input" not in make_run().state_dict()
 
 
-def test_what_may_differ_is_left_out(caplog):
+def test_allowed_differences_are_skipped(caplog):
     data = Data()
     state = {"loop": LOOP, "callbacks": {"Other": {"n": 1}}, "input": {"flow": {"index": 4}}}
     with pytest.raises(CheckpointError, match="Other"):
@@ -193,7 +193,7 @@ def test_what_may_differ_is_left_out(caplog):
         ),
     ],
 )
-def test_what_is_known_of_the_data_is_compared(described, told):
+def test_known_properties_of_the_data_are_compared(described, told):
     with tf.Graph().as_default():
         run = attrs.evolve(make_run(source=Data()), inputs=[tf.placeholder(tf.float32, [8, 4])])
     state = {"loop": LOOP, "callbacks": {}, "input": {"flow": {"index": 4}}, "data": described}
@@ -204,7 +204,7 @@ def test_what_is_known_of_the_data_is_compared(described, told):
         run.load_state_dict(state)
 
 
-def test_data_without_a_position_starts_anew_with_a_warning(caplog):
+def test_data_without_a_position_restarts_with_a_warning(caplog):
     data = Data()
     make_run(source=data).load_state_dict({"loop": LOOP, "callbacks": {}, "input": {"flow": None}})
     assert "The input has no state_dict(), so it restarts from the beginning" in caplog.text

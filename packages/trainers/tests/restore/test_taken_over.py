@@ -1,4 +1,4 @@
-"""What a new run takes over besides weights is said, and copies that a checkpoint lacks are made."""
+"""Values other than weights that a new run takes over are logged, and missing copies are made."""
 
 import numpy as np
 import pytest
@@ -40,7 +40,7 @@ def train(kit, configure, tmp_path):
 
 @pytest.fixture
 def first():
-    """Notes variables right before the first step."""
+    """Records variables right before the first step."""
 
     class First(Callback):
         def _before_train(self):
@@ -69,7 +69,7 @@ def test_the_rate_and_the_steps_of_another_run_are_named(train, tmp_path, caplog
 
 
 @pytest.mark.parametrize("make", [SmartInit, SaverRestore], ids=["SmartInit", "SaverRestore"])
-def test_what_is_ignored_is_as_the_new_run_has_it_and_nothing_is_said(train, tmp_path, caplog, make):
+def test_ignored_variables_keep_their_initial_values_and_are_not_logged(train, tmp_path, caplog, make):
     train("old")
     ignore = ["learning_rate", "global_step", ".*/Momentum"]
     new = train("new", 0.001, session_init=make(tmp_path / "old", ignore=ignore))
@@ -84,7 +84,7 @@ def test_a_dictionary_may_be_ignored_in_part(train, tmp_path, caplog):
     assert "learning_rate" not in said(caplog)[0]
 
 
-def test_the_same_values_are_not_named_and_a_resumed_run_says_nothing(train, tmp_path, caplog):
+def test_equal_values_are_not_named_and_a_resumed_run_logs_nothing(train, tmp_path, caplog):
     train("old")
     train("new", session_init=SmartInit(tmp_path / "old"))
     assert "learning_rate" not in said(caplog)[0]
@@ -94,7 +94,7 @@ def test_the_same_values_are_not_named_and_a_resumed_run_says_nothing(train, tmp
 
 
 @pytest.mark.parametrize("ending", [".weights.h5", ".keras", ".h5"])
-def test_a_file_of_keras_says_who_reads_it(tmp_path, ending):
+def test_a_file_of_keras_names_its_reader(tmp_path, ending):
     path = tmp_path / f"net{ending}"
     path.write_bytes(b"\x89HDF\r\n\x1a\n")
     with pytest.raises(CheckpointError, match=r"is a file of Keras.*model.load_weights.*use_keras\(model\)"):
@@ -106,7 +106,7 @@ def without(names, values):
 
 
 class OfOnesOwn(SessionInit):
-    """Assigns by TensorFlow itself, so that nobody knows what."""
+    """Assigns values through TensorFlow directly, without a record of them."""
 
     def __init__(self, values):
         self.values = values
@@ -159,7 +159,7 @@ def test_averages_that_a_resumed_checkpoint_lacks_begin_as_copies(train, first):
     assert begin.values["fc0/W" + AVERAGE].tobytes() == old["fc0/W"].tobytes()
 
 
-def test_of_several_sources_the_last_weights_are_copied(train, first):
+def test_the_weights_of_the_last_source_are_copied(train, first):
     old = without([AVERAGE, "EMA/updates"], train("old", callbacks=[EMA(0.9)]))
     begin = first()
     more = {"fc0/W": old["fc0/W"] + 1}

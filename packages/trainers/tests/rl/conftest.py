@@ -1,4 +1,4 @@
-"""Environments and models that all tests of agents use; no gymnasium is needed."""
+"""Environments and models for all tests of agents; gymnasium is not required."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from towerpack_trainers.rl import Categorical, PolicyModel
 
 
 class Box:
-    """A space of arrays, as gymnasium's looks to trainers."""
+    """A space of arrays with the attributes of gymnasium's."""
 
     def __init__(self, shape, dtype="float32", low=-np.inf, high=np.inf):
         self.shape, self.dtype = tuple(shape), np.dtype(dtype)

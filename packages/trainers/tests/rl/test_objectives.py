@@ -59,6 +59,6 @@ def test_the_cost_of_a2c_is_that_of_the_paper(case):
 
 @pytest.mark.parametrize("objective", [PPOObjective(), A2CObjective(normalize=True)])
 def test_a_batch_without_steps_costs_nothing(objective):
-    """Where all steps of a short rollout only reset their environments."""
+    """All steps of a short rollout may only reset their environments."""
     cost = cost_of(objective, np.zeros((0, 3), np.float32), np.zeros(0, np.float32), Batch(0))
     assert cost == 0

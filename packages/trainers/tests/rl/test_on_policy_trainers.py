@@ -96,9 +96,9 @@ def test_a2c_learns(train):
 
 
 @pytest.mark.slow
-def test_actions_that_are_numbers(train, walks, box):
+def test_continuous_actions(train, walks, box):
     class Numbers(walks):
-        """A walk by the sign of a number, which is never out of bounds."""
+        """A walk in the direction of a number's sign, which is never out of bounds."""
 
         def __init__(self, count):
             super().__init__(count)
@@ -123,7 +123,7 @@ def test_actions_that_are_numbers(train, walks, box):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("steps", "size"), [(STEPS, 1), (1, 1)])
-def test_batches_whose_steps_were_all_resets(train, walks, walker, steps, size):
+def test_batches_with_only_resets(train, walks, walker, steps, size):
     # Each episode is one step, so that every other step of all environments is a reset: neighbours are empty.
     envs = walks(COUNT, limit=1)
     spaces = envs.single_observation_space, envs.single_action_space
@@ -135,7 +135,7 @@ def test_batches_whose_steps_were_all_resets(train, walks, walker, steps, size):
 
 
 @pytest.mark.slow
-def test_two_devices_learn_what_one_learns(train, walks):
+def test_two_devices_equal_one(train, walks):
     # Advantages are not normalised, as each device would do it for itself; all steps are valid, so that all
     # batches are of one size.
     same = {"objective": PPOObjective(normalize=False), "steps_per_epoch": 8}
@@ -184,9 +184,9 @@ def test_a_resumed_run_is_the_same_to_the_last_bit(train, kit, steps_per_epoch):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("stop", [8, 11], ids=["at the end of a turn", "amid a turn"])
-def test_a_training_that_is_stopped_acts_no_more_and_resumes_to_the_last_bit(train, kit, stop):
+def test_a_stopped_training_does_not_act_and_resumes_to_the_last_bit(train, kit, stop):
     class At(Callback):
-        """Notes how much the agent has acted at a step, and may stop the training there."""
+        """Records the amount of acting at a step, and may stop the training there."""
 
         def __init__(self, stops):
             self.stops = stops
@@ -225,7 +225,7 @@ def test_environments_without_a_state_are_reset(train, walks, caplog):
 
 
 @pytest.mark.slow
-def test_a_rehearsal_changes_nothing_of_the_training(train, walks, kit):
+def test_a_dry_run_does_not_change_the_training(train, walks, kit):
     _, expected = train(name="alone", steps_per_epoch=8)
     envs = walks(COUNT)
     rollout = RolloutBuffer(envs.single_observation_space, envs.single_action_space, STEPS, COUNT, seed=5)
@@ -236,7 +236,7 @@ def test_a_rehearsal_changes_nothing_of_the_training(train, walks, kit):
 
 
 @pytest.mark.slow
-def test_it_says_where_the_time_goes(train, walks, capsys):
+def test_the_fractions_of_time_are_reported(train, walks, capsys):
 
     trainer, _ = train()
     text = trainer.explain()
@@ -262,7 +262,7 @@ def test_an_environment_that_fails_ends_the_training(train, walks):
 
 
 def no_training(**change):
-    """Returns a model class whose policy is wrong."""
+    """Returns a model class with an invalid policy."""
 
     class Wrong(PolicyModel):
         def policy(self, observation):
@@ -321,7 +321,7 @@ def test_spaces_of_several_parts(walker, box, discrete):
         walker(box([2]), Parts())
 
 
-def test_the_headspace_of_an_agent_is_in_its_shares_of_the_time(walks, walker):
+def test_headspace_of_an_agent_is_refused_with_advice(walks, walker):
     envs = walks(COUNT)
     rollout = RolloutBuffer(envs.single_observation_space, envs.single_action_space, STEPS, COUNT, seed=5)
     config = TrainConfig(model=walker.of(envs), max_epoch=1, log_dir=None, monitors=[])

@@ -1,4 +1,4 @@
-"""Actions are in the space of the environments, in its own dtype, whatever the graph computed."""
+"""Actions are in the space of the environments, in its dtype, for any result of the graph."""
 
 import os
 
@@ -14,7 +14,7 @@ DTYPES = ["float16", "float32", "float64"]
 
 
 class Recording:
-    """Environments that keep the actions of the newest step."""
+    """Environments that record the actions of the latest step."""
 
     num_envs, metadata = 3, {"autoreset_mode": "NextStep"}
 
@@ -48,7 +48,7 @@ def boxes_and_actions(draw):
     low, high = sorted([draw(bounds), draw(bounds)])
     if draw(st.booleans()):
         high = low
-    assume(low < np.inf and high > -np.inf)  # as gymnasium has it
+    assume(low < np.inf and high > -np.inf)  # as in gymnasium
     with np.errstate(over="ignore"):
         ends = np.float32([low, high])
         near = np.concatenate([ends, np.nextafter(ends, np.float32(np.inf)), np.nextafter(ends, -np.inf)])
@@ -61,7 +61,7 @@ def boxes_and_actions(draw):
     suppress_health_check=[HealthCheck.function_scoped_fixture],  # a class, which no example changes
 )
 @given(boxes_and_actions())
-def test_an_action_is_in_its_box_and_moves_no_further_than_it_must(box, case):
+def test_an_action_is_in_its_box_and_moves_as_little_as_possible(box, case):
     dtype, low, high, actions = case
     space = box([3], dtype, low, high)
     received = taken(box([2]), space, actions)
@@ -90,7 +90,7 @@ def test_an_action_is_in_its_box_and_moves_no_further_than_it_must(box, case):
         ("float32", np.float32(1e-45), 1.0),
     ],
 )
-def test_the_ends_of_boxes_whose_bounds_no_float32_has(box, dtype, low, high):
+def test_bounds_that_float32_cannot_represent(box, dtype, low, high):
     space = box([3], dtype, low, high)
     actions = np.full([3, 3], 3e38, np.float32) * np.float32([[1], [-1], [0]])
     received = taken(box([2]), space, actions)
@@ -105,7 +105,7 @@ def test_choices_have_the_dtype_of_their_space(box, discrete):
     assert received.dtype == np.int32 and received.tolist() == [5, 6, 7]
 
 
-def test_an_action_that_is_no_number_is_an_error_of_the_policy(box):
+def test_a_nan_action_is_an_error_of_the_policy(box):
     with pytest.raises(
         ModelError, match=r"The policy returned actions that are not numbers .* learning rate"
     ):

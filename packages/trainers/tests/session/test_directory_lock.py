@@ -16,7 +16,7 @@ from towerpack_trainers.session import RunDirectory
 
 LOCK = ".running"
 
-# Holds a directory, and so does, by inheritance, a child that lives until the test's end.
+# Holds a directory; a child that lives until the test's end inherits the lock.
 HOLD = """
 import os, sys
 from pathlib import Path
@@ -55,7 +55,7 @@ class During(Callback):
 
 
 @pytest.mark.slow
-def test_the_other_process_is_named_and_a_killed_one_is_forgotten(holder, tmp_path):
+def test_the_other_process_is_named_and_a_killed_one_ignored(holder, tmp_path):
     with pytest.raises(LogDirTakenError, match=rf"run' is used by another run, .*process {holder.pid} on "):
         RunDirectory(tmp_path / "run")
     directory = RunDirectory(tmp_path / "run", if_taken="new")
@@ -69,7 +69,7 @@ def test_the_other_process_is_named_and_a_killed_one_is_forgotten(holder, tmp_pa
     assert os.listdir(tmp_path / "run") == []
 
 
-def test_a_second_run_is_refused_and_the_first_goes_on(configure, tmp_path):
+def test_a_second_run_is_refused_and_the_first_continues(configure, tmp_path):
     refused = []
 
     def start_again():
@@ -86,7 +86,7 @@ def test_a_second_run_is_refused_and_the_first_goes_on(configure, tmp_path):
     assert not (tmp_path / "run" / LOCK).exists()
 
 
-def test_one_that_was_made_before_the_first_began_is_refused_too(configure):
+def test_a_run_made_before_the_first_began_is_refused_too(configure):
     second = SimpleTrainer(configure())
 
     def train_second():
@@ -96,7 +96,7 @@ def test_one_that_was_made_before_the_first_began_is_refused_too(configure):
     SimpleTrainer(configure(callbacks=[During(train_second)])).train()
 
 
-def test_a_second_run_gets_a_directory_of_its_own(configure, tmp_path):
+def test_a_second_run_gets_a_new_directory(configure, tmp_path):
     made = []
 
     def start_again():
@@ -116,7 +116,7 @@ def test_a_second_run_gets_a_directory_of_its_own(configure, tmp_path):
         assert not (tmp_path / name / LOCK).exists()
 
 
-def test_new_is_the_directory_itself_where_it_is_free(configure, tmp_path):
+def test_new_uses_the_directory_itself_if_it_is_free(configure, tmp_path):
     for _ in range(2):
         SimpleTrainer(configure(if_log_dir_taken="new", callbacks=[ModelSaver()])).train()
     assert sorted(os.listdir(tmp_path)) == ["run", "run.1"]
@@ -143,18 +143,18 @@ def test_a_trainer_that_never_trains_holds_nothing(configure):
     waiting.train()
 
 
-def test_a_failed_training_lets_go(configure, kit, tmp_path):
+def test_a_failed_training_releases_the_lock(configure, kit, tmp_path):
     with pytest.raises(ZeroDivisionError):
         SimpleTrainer(configure(callbacks=[During(lambda: 1 / 0)])).train()
     SimpleTrainer(configure()).train()
 
 
-def test_a_rehearsal_runs_beside_the_run(configure):
+def test_a_dry_run_is_possible_during_the_run(configure):
     rehearse = During(lambda: SimpleTrainer(fast_dev_run(configure())).train())
     SimpleTrainer(configure(callbacks=[rehearse])).train()
 
 
-def test_a_directory_around_a_run_that_goes_on_is_not_moved(tmp_path):
+def test_a_directory_around_a_running_training_is_not_moved(tmp_path):
     outer, inner = tmp_path / "run", tmp_path / "run" / "inner"
     with RunDirectory(inner) as running:
         running.prepare()
@@ -168,7 +168,7 @@ def test_a_directory_around_a_run_that_goes_on_is_not_moved(tmp_path):
 
 
 @pytest.mark.parametrize("content", ["", "{}", "no JSON", json.dumps({"pid": 1})])
-def test_what_a_killed_run_has_left_is_no_lock(tmp_path, content):
+def test_the_file_of_a_killed_run_is_not_a_lock(tmp_path, content):
     (tmp_path / LOCK).write_text(content)
     with RunDirectory(tmp_path) as directory:
         directory.prepare()
@@ -177,7 +177,7 @@ def test_what_a_killed_run_has_left_is_no_lock(tmp_path, content):
 
 
 @pytest.mark.parametrize("birth", ["now", "earlier"])
-def test_where_the_file_system_has_no_locks_the_file_decides(tmp_path, monkeypatch, birth):
+def test_the_file_decides_on_a_file_system_without_locks(tmp_path, monkeypatch, birth):
     def flock(descriptor, kind):
         raise OSError(errno.ENOLCK, "No locks available")
 
@@ -187,7 +187,7 @@ def test_where_the_file_system_has_no_locks_the_file_decides(tmp_path, monkeypat
         if birth == "now":
             with pytest.raises(LogDirTakenError, match=rf"remove {tmp_path / LOCK}"):
                 RunDirectory(tmp_path)
-        else:  # the number of that process belongs to another one by now
+        else:  # the number of that process now belongs to another one
             holder = json.loads((tmp_path / LOCK).read_text())
             (tmp_path / LOCK).write_text(json.dumps({**holder, "birth": "1"}))
             another = RunDirectory(tmp_path)
@@ -207,7 +207,7 @@ def test_the_argument_is_checked():
     "wrap", [lambda saver: saver, lambda saver: PeriodicTrigger(saver, every_k_epochs=1)]
 )
 def test_a_savers_directory_is_one_runs_too(configure, tmp_path, wrap):
-    """Runs with log directories of their own would remove each other's checkpoints in it."""
+    """Runs with different log directories would remove each other's checkpoints in it."""
     shared, refused = tmp_path / "shared", []
 
     def train(log_dir, *callbacks):
@@ -223,7 +223,7 @@ def test_a_savers_directory_is_one_runs_too(configure, tmp_path, wrap):
     others = [tmp_path / "other", None, shared]
     train(tmp_path / "run", During(lambda: [start_another(log_dir) for log_dir in others]))
     assert refused == others
-    # What was refused has moved nothing, and what is over holds nothing.
+    # A refused run has moved nothing, and a finished run holds nothing.
     assert sorted(os.listdir(tmp_path)) == ["other", "run", "shared"]
     assert sorted(os.listdir(shared)) == ["latest", "model-10"]
     train(None)

@@ -1,4 +1,4 @@
-"""An end of data that is not the training's input is no end of the training: it leaves with its own type."""
+"""The end of other data than the training input does not end the training: its error keeps its type."""
 
 import pytest
 import tensorflow.compat.v1 as tf
@@ -19,7 +19,7 @@ def fused(monkeypatch):
 
 
 class Reads(Callback):
-    """Has a dataset of its own, of four numbers, and takes one in a method."""
+    """Has a separate dataset of four numbers, and takes one in a method."""
 
     def __init__(self, method="_trigger_step"):
         self.method, self.taken = method, 0
@@ -70,7 +70,7 @@ def test_a_callbacks_own_data_is_not_the_input(kit, configure, fused, method, na
     assert recorder.calls[-1][0] == "after_train"
 
 
-def test_where_nobody_looks_it_is_known_too(kit, configure, fused):
+def test_the_origin_is_known_in_unobserved_steps_too(kit, configure, fused):
     trainer = SimpleTrainer(
         configure(
             data=QueueInput(kit.line_data(100), infinite=False),
@@ -85,12 +85,12 @@ def test_where_nobody_looks_it_is_known_too(kit, configure, fused):
 
 
 class OwnError(Exception):
-    """No error that anybody else raises."""
+    """An error that only these tests raise."""
 
 
 @pytest.mark.parametrize("method", METHODS[:8])
 @pytest.mark.parametrize("kind", [StopIteration, tf.errors.CancelledError, tf.errors.AbortedError])
-def test_other_errors_that_mean_something_to_a_session(kit, configure, method, kind):
+def test_other_errors_with_a_meaning_for_a_session(kit, configure, method, kind):
     error = kind("mine") if kind is StopIteration else kind(None, None, "mine")
     with pytest.raises(kind) as caught:
         SimpleTrainer(configure(callbacks=[kit.FailAt(method, error)])).train()
@@ -98,13 +98,13 @@ def test_other_errors_that_mean_something_to_a_session(kit, configure, method, k
 
 
 class Ends(tf.train.SessionRunHook):
-    """A hook of the user's, with data of its own."""
+    """A user's hook with separate data."""
 
     def before_run(self, run_context):
         raise tf.errors.OutOfRangeError(None, None, "mine")
 
 
-def test_a_hook_of_the_users_is_not_the_input(kit, configure):
+def test_a_users_hook_is_not_the_input(kit, configure):
     data = FeedInput(kit.line_data(100), infinite=False)
     with pytest.raises(tf.errors.OutOfRangeError, match="mine") as caught:
         SimpleTrainer(configure(data=data, callbacks=[HookToCallback(Ends())])).train()
@@ -116,7 +116,7 @@ def test_a_hook_of_the_users_is_not_the_input(kit, configure):
     [QueueInput, FeedInput, lambda flow, infinite: StagingInput(QueueInput(flow, infinite=infinite))],
     ids=["queued", "fed", "staged"],
 )
-def test_an_end_of_the_input_is_still_one(kit, configure, make):
+def test_an_end_of_the_input_is_still_detected(kit, configure, make):
     data = make(kit.line_data(7), infinite=False)
     trainer = SimpleTrainer(configure(data=data, steps_per_epoch=5, callbacks=[kit.Recorder()]))
     trainer.train()
@@ -124,7 +124,7 @@ def test_an_end_of_the_input_is_still_one(kit, configure, make):
 
 
 class WithNoise(ModelDesc):
-    """A model with a dataset of its own inside of it: four numbers for each replica."""
+    """A model that contains a separate dataset: four numbers for each replica."""
 
     def inputs(self):
         return [tf.TensorSpec([None], tf.float32, "x"), tf.TensorSpec([None], tf.float32, "y")]
@@ -142,7 +142,7 @@ class WithNoise(ModelDesc):
 
 
 class Batches(Inferencer):
-    """Counts the batches of a round."""
+    """Counts the batches of an evaluation."""
 
     def __init__(self):
         self.rounds = []
@@ -165,7 +165,7 @@ class Batches(Inferencer):
 
 
 @pytest.mark.parametrize("make", [lambda data: data, lambda data: QueueInput(data, infinite=False)])
-def test_a_round_of_evaluation_ends_with_its_input_and_nothing_else(kit, configure, make):
+def test_an_evaluation_ends_only_with_its_input(kit, configure, make):
     count = Batches()
     runner = InferenceRunner(make(kit.line_data(7)), count)
     with pytest.raises(tf.errors.OutOfRangeError):
@@ -174,7 +174,7 @@ def test_a_round_of_evaluation_ends_with_its_input_and_nothing_else(kit, configu
 
 
 @pytest.mark.parametrize("make", [lambda data: data, lambda data: QueueInput(data, infinite=False)])
-def test_a_round_of_evaluation_is_one_pass(kit, configure, make):
+def test_an_evaluation_is_one_pass(kit, configure, make):
     count = Batches()
     SimpleTrainer(configure(callbacks=[InferenceRunner(make(kit.line_data(7)), count)])).train()
     assert count.rounds == [7, 7]

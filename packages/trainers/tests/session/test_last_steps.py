@@ -1,4 +1,4 @@
-"""A training that ends in good order inside an epoch has its last steps in a checkpoint."""
+"""A training that ends within an epoch without an error saves its last steps in a checkpoint."""
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.slow
 
 
 class Count(Callback):
-    """Counts its calls; what it has counted is in checkpoints."""
+    """Counts its calls; checkpoints include the count."""
 
     def __init__(self):
         self.calls = {"_before_epoch": 0, "_trigger_step": 0, "_after_epoch": 0, "_trigger_epoch": 0}
@@ -86,7 +86,7 @@ def run(kit, configure, tmp_path):
 
 
 def apart_from_beginnings(calls):
-    """Leaves out the calls of `_before_epoch`, of which a resumed epoch has another one."""
+    """Removes the calls of `_before_epoch`, since a resumed epoch has an additional one."""
     return {name: number for name, number in calls.items() if name != "_before_epoch"}
 
 
@@ -119,7 +119,7 @@ FINITE = {
 
 @pytest.mark.parametrize("steps_per_epoch", [5, 7, 20])
 @pytest.mark.parametrize("make_input", FINITE.values(), ids=FINITE)
-def test_the_last_steps_of_finite_data_are_saved_and_never_trained_again(
+def test_the_last_steps_of_finite_data_are_saved_and_not_repeated(
     run, tmp_path, caplog, make_input, steps_per_epoch
 ):
     changes = {"make_input": make_input, "steps_per_epoch": steps_per_epoch, "datapoints": 28}
@@ -144,7 +144,7 @@ def test_the_last_steps_of_finite_data_are_saved_and_never_trained_again(
 @pytest.mark.parametrize(
     "saver", [None, [PeriodicTrigger(ModelSaver(), every_k_epochs=100)]], ids=["each", "rare"]
 )
-def test_a_stop_anywhere_and_a_resume_are_the_run_without_them(kit, run, tmp_path, method, saver):
+def test_a_stop_and_a_resume_do_not_change_the_run(kit, run, tmp_path, method, saver):
     _, count, weights = run(name="undisturbed", saver=saver)
     stopped, _, _ = run(StopIn(method, 12), saver=saver)
     assert stopped.loop.global_step == 12
@@ -166,14 +166,14 @@ def test_a_limit_of_steps_inside_an_epoch_has_a_checkpoint_and_makes_no_step_aga
     assert "Nothing left to train after step 7: the limit of StopAfter('7 steps') is reached." in caplog.text
 
 
-def test_no_saver_is_invented_and_no_step_is_saved_twice(run, tmp_path):
+def test_no_saver_is_added_and_no_step_is_saved_twice(run, tmp_path):
     run(StopAfter("7 steps"), saver=[])
     assert steps_in(tmp_path / "run") == []
     run(StopAfter("7 steps"), saver=[PeriodicTrigger(ModelSaver(), every_k_steps=7)], name="other")
     assert steps_in(tmp_path / "other") == [7]
 
 
-def test_a_session_hook_that_stops_has_its_step_in_a_checkpoint(run, tmp_path):
+def test_the_step_of_a_stopping_session_hook_is_saved(run, tmp_path):
     class Stop(tf.train.SessionRunHook):
         runs = 0
 
@@ -194,7 +194,7 @@ def test_several_steps_of_a_call_in_which_the_data_ends_are_counted(run, tmp_pat
     assert saved.state["loop"] == {"epoch_num": 1, "local_step": 6, "global_step": 7, "steps_per_epoch": 20}
 
 
-def test_a_call_in_which_the_data_has_ended_leaves_nothing_to_train(run, tmp_path, caplog):
+def test_data_that_ended_within_a_call_leaves_nothing_to_train(run, tmp_path, caplog):
     ended = {"make_input": dataset, "steps_per_epoch": 20, "steps_per_run": 4, "datapoints": 28}
     run(**ended)
     again, _, _ = run(**ended)

@@ -1,4 +1,4 @@
-"""Where the loop calls what keeps a process together with others."""
+"""The places at which the loop calls its process strategy."""
 
 import contextlib
 import inspect
@@ -14,7 +14,7 @@ from towerpack_trainers.session import SingleProcess
 
 
 class Noting(ProcessStrategy):
-    """Notes where it is called, and does what one process needs."""
+    """Records its calls, and acts like the strategy of a single process."""
 
     single_steps = True
 
@@ -82,7 +82,7 @@ class Noting(ProcessStrategy):
 
 
 class Mark(Callback):
-    """Notes the callbacks' own moments among the calls; may raise after a step."""
+    """Records the hooks of callbacks among the calls; may raise after a step."""
 
     def __init__(self, calls, error=None, step=0):
         self.calls, self.error, self.step = calls, error, step
@@ -119,7 +119,7 @@ def test_an_undisturbed_training(configure):
     assert train(configure) == [*START, "step", "step", "after_train", "leave"]
 
 
-def test_a_stop_in_good_order_is_announced_before_it_is_translated(configure):
+def test_a_normal_stop_is_announced_before_it_is_translated(configure):
     stop = StopTraining("enough")
     assert train(configure, stop, 1) == [
         *START,
@@ -143,7 +143,7 @@ def test_the_end_of_a_finite_input_is_announced(kit, configure):
     assert ("announce_stop", "its input has ended", 3) in processes.calls
 
 
-def test_a_failure_is_announced_at_once_and_not_left_from(configure):
+def test_a_failure_is_announced_at_once(configure):
     error = ValueError("mine")
     assert train(configure, error, 1) == [
         *START,
@@ -155,14 +155,14 @@ def test_a_failure_is_announced_at_once_and_not_left_from(configure):
     ]
 
 
-def test_what_another_process_did_is_raised_or_ends_the_training(configure):
+def test_events_of_another_process_are_raised_or_end_the_training(configure):
     theirs = ConnectionError("rank 1 is lost")
     with pytest.raises(ConnectionError, match="rank 1 is lost"):
         train(configure, ValueError("woken"), 1, translated=theirs)
     assert train(configure, ValueError("woken"), 1, translated=StopTraining("rank 1"))[-1] == "leave"
 
 
-def test_a_failure_in_building_is_told(kit, configure):
+def test_a_failure_in_building_is_reported(kit, configure):
     class Broken(kit.Line):
         def build_graph(self, x, y):
             raise ZeroDivisionError
@@ -184,7 +184,7 @@ def test_the_seed_and_the_state_are_those_of_all(configure, tmp_path):
     assert (trainer.seed, state["seed"], state["processes"]) == (5, 5, 1)
 
 
-def test_who_is_not_the_chief_writes_and_restores_nothing(configure, tmp_path):
+def test_other_processes_than_the_chief_write_and_restore_nothing(configure, tmp_path):
     class Second(Noting):
         is_chief = False
 

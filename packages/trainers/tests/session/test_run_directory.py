@@ -1,4 +1,4 @@
-"""Where a run's files go, and what becomes of an earlier run's."""
+"""The directory of a run's files, and the treatment of an earlier run's files."""
 
 import os
 import subprocess
@@ -26,7 +26,7 @@ def test_an_earlier_run_is_moved_aside(configure, tmp_path):
         assert (tmp_path / name / "note.txt").exists()
 
 
-def test_the_console_says_where_the_files_are(configure, tmp_path, capsys):
+def test_the_console_shows_the_directory_of_the_files(configure, tmp_path, capsys):
     for _ in range(2):
         SimpleTrainer(configure(callbacks=[ModelSaver()], monitors=[ScalarPrinter()])).train()
     told = [line for line in capsys.readouterr().err.splitlines() if line.startswith("files")]
@@ -44,7 +44,7 @@ def test_a_directory_without_a_run_is_used(configure, tmp_path):
     assert os.listdir(tmp_path) == ["run"]
 
 
-def test_a_run_that_is_resumed_stays(configure, tmp_path):
+def test_a_resumed_run_is_not_moved(configure, tmp_path):
     train(configure, max_epoch=1)
     train(configure, max_epoch=2, resume="auto")
     train(configure, max_epoch=3, resume=tmp_path / "run" / "model-5")
@@ -52,7 +52,7 @@ def test_a_run_that_is_resumed_stays(configure, tmp_path):
 
 
 class Beginning(Callback):
-    """Keeps the slope that a training begins with."""
+    """Records the initial slope of a training."""
 
     def _before_train(self):
         self.slope = self.trainer.sess.run("slope/Read/ReadVariableOp:0")
@@ -62,7 +62,7 @@ class Beginning(Callback):
     ("load", "name"),
     [(SmartInit, "latest"), (SaverRestore, "model-10"), (lambda path: SmartInit([None, path]), "")],
 )
-def test_weights_of_the_run_that_is_moved_aside(configure, tmp_path, monkeypatch, load, name):
+def test_weights_of_the_moved_run(configure, tmp_path, monkeypatch, load, name):
     monkeypatch.chdir(tmp_path)
     train(configure, log_dir="run")
     started = Beginning()
@@ -91,7 +91,7 @@ def test_no_files_at_all(configure, tmp_path, monkeypatch):
     assert os.listdir(tmp_path) == []
 
 
-def test_who_needs_a_directory_says_so(configure):
+def test_callbacks_that_need_a_directory_raise_an_error(configure):
     with pytest.raises(ValueError, match="ModelSaver has nowhere to write: give log_dir="):
         SimpleTrainer(configure(log_dir=None, callbacks=[ModelSaver()])).train()
     with pytest.raises(ValueError, match=r"JSONWriter writes files, but this run has no log directory"):
@@ -125,7 +125,7 @@ def test_the_working_directory_is_never_moved(configure, tmp_path, monkeypatch, 
     train(configure, log_dir=place, resume="auto")
 
 
-def test_a_rehearsal_has_a_directory_of_its_own_that_is_removed(tmp_path):
+def test_a_dry_run_has_a_separate_directory_that_is_removed(tmp_path):
     with pytest.raises(ZeroDivisionError), RunDirectory(tmp_path / "run", rehearsal=True) as directory:
         directory.prepare()
         (directory.path / "note.txt").write_text("mine")
@@ -134,14 +134,14 @@ def test_a_rehearsal_has_a_directory_of_its_own_that_is_removed(tmp_path):
     assert os.listdir(tmp_path) == []
 
 
-def test_no_directory_is_none_for_a_rehearsal_too():
+def test_a_dry_run_without_a_directory_has_none():
     for rehearsal in (False, True):
         with RunDirectory(None, rehearsal) as directory:
             directory.prepare()
             assert directory.path is None
 
 
-def test_a_run_in_its_directory_stays_when_it_is_resumed(tmp_path):
+def test_a_run_stays_in_its_directory_when_it_is_resumed(tmp_path):
     (tmp_path / "run" / "model-5").mkdir(parents=True)
     RunDirectory(tmp_path / "run").prepare(resumed=tmp_path / "run" / "model-5")
     assert os.listdir(tmp_path) == ["run"]
@@ -149,7 +149,7 @@ def test_a_run_in_its_directory_stays_when_it_is_resumed(tmp_path):
     assert sorted(os.listdir(tmp_path)) == ["run", "run.1"]
 
 
-def test_a_link_stays_and_what_it_leads_to_is_moved_on_its_own_disk(configure, tmp_path):
+def test_a_link_stays_and_its_target_is_moved_on_its_own_disk(configure, tmp_path):
     (tmp_path / "disk" / "big").mkdir(parents=True)
     (tmp_path / "run").symlink_to(tmp_path / "disk" / "big")
     for _ in range(2):
@@ -159,7 +159,7 @@ def test_a_link_stays_and_what_it_leads_to_is_moved_on_its_own_disk(configure, t
     assert sorted(os.listdir(tmp_path)) == ["disk", "run"]
 
 
-def test_a_link_that_leads_nowhere_is_followed(configure, tmp_path):
+def test_a_dangling_link_is_followed(configure, tmp_path):
     (tmp_path / "run").symlink_to("disk/big")
     train(configure)
     assert (tmp_path / "disk" / "big" / "latest").exists()
@@ -172,7 +172,7 @@ def test_links_in_a_circle_are_refused(configure, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["model-notes.txt", "model-5.txt", "latest", "stats.json", "events.out"])
-def test_files_of_the_user_are_no_earlier_run(tmp_path, name):
+def test_files_of_the_user_are_not_an_earlier_run(tmp_path, name):
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / name).touch()
     with RunDirectory(tmp_path / "run") as directory:
@@ -183,7 +183,7 @@ def test_files_of_the_user_are_no_earlier_run(tmp_path, name):
 @pytest.mark.parametrize(
     "name", ["stats.jsonl", "stats.csv", "events.out.tfevents.1.host", "model-7/", "max-a-7/"]
 )
-def test_each_kind_of_file_of_a_run_is_one(tmp_path, name):
+def test_each_kind_of_file_marks_a_run(tmp_path, name):
     path = tmp_path / "run" / name
     path.parent.mkdir()
     path.mkdir() if name.endswith("/") else path.touch()

@@ -1,4 +1,4 @@
-"""The session a training runs in."""
+"""The session of a training."""
 
 import os
 import subprocess
@@ -51,7 +51,7 @@ def test_small_machines_have_one_thread_inside_each_op(monkeypatch, cores, threa
 
 
 @pytest.mark.parametrize(("own", "then"), [(None, "false"), ("true", "true")])
-def test_what_onednn_compiles_for_gradients_is_kept_unless_told_otherwise(monkeypatch, own, then):
+def test_code_compiled_by_onednn_is_kept_by_default(monkeypatch, own, then):
     if own is None:
         monkeypatch.delenv(ONEDNN, raising=False)
     else:
@@ -96,7 +96,7 @@ def test_a_training_changes_threads_and_one_variable_of_the_process_and_nothing_
     subprocess.run([sys.executable, "-c", code], check=True, env=environment, timeout=120)
 
 
-def test_a_session_for_cpus_alone():
+def test_a_session_for_cpus_only():
     config = cpu_session_config(["/cpu:1"], threads=3)
     assert dict(config.device_count) == {"CPU": 2, "GPU": 0}
     assert (config.intra_op_parallelism_threads, config.inter_op_parallelism_threads) == (3, 3)
@@ -138,7 +138,7 @@ class Look(Callback):
         self.cpus = sum(device.device_type == "CPU" for device in self.trainer.sess.list_devices())
 
 
-def test_the_users_session_config_is_used_as_it_is(configure):
+def test_the_users_session_config_is_used_unchanged(configure):
     look = Look()
     SyncMultiGPUTrainer(configure(callbacks=[look]), ["/cpu:0", "/cpu:1"]).train()
     assert look.cpus == 2
@@ -180,7 +180,7 @@ print("threads:", tf.config.threading.get_intra_op_parallelism_threads())
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(("before", "within"), [("", EAGER_WITHIN), (EAGER_BEFORE, "")])
-def test_the_session_says_how_many_threads_there_are_or_a_warning_says_why_not(before, within):
+def test_the_session_sets_the_number_of_threads_or_a_warning_explains(before, within):
     # One process each: TensorFlow makes its threads once.
     script = TRAINED.format(before=before, within=within)
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
@@ -199,14 +199,14 @@ def test_a_session_starts_with_everything_initialised_and_a_final_graph():
         assert graph.finalized
 
 
-def test_an_initializer_that_fails_says_so():
+def test_a_failed_initializer_raises_its_error():
     with tf.Graph().as_default() as graph:
         tf.get_variable("v", initializer=tf.placeholder(tf.float32, [], "unfed"))
     with pytest.raises(tf.errors.InvalidArgumentError, match="unfed"):
         create_session(graph, tf.ConfigProto())
 
 
-def test_the_session_is_there_while_training_alone(configure):
+def test_the_session_exists_only_during_training(configure):
     trainer = SimpleTrainer(configure())
     message = "There is no session now: it exists from a callback's _before_train to its _after_train"
     with pytest.raises(TrainerStateError, match=message):

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: what each phase of a training makes of them."""
+"""Ctrl-C and SIGTERM in each phase of a training."""
 
 import os
 import signal
@@ -16,7 +16,7 @@ HANDLERS = (signal.SIGINT, signal.SIGTERM)
 
 @pytest.fixture(autouse=True)
 def as_in_a_shell():
-    """Python's own handlers, whatever the shell that started the tests has set; and they are put back."""
+    """Installs Python's own handlers, regardless of the shell that started the tests, and restores them."""
     before = {number: signal.getsignal(number) for number in HANDLERS}
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -30,7 +30,7 @@ def as_in_a_shell():
 
 
 def send(number):
-    """To this very process, as a shell would; Python's handler has run when it returns."""
+    """Sends a signal to this process, as a shell would; Python's handler has run when it returns."""
     os.kill(os.getpid(), number)
 
 
@@ -38,7 +38,7 @@ ENDS = [(signal.SIGINT, KeyboardInterrupt, None), (signal.SIGTERM, SystemExit, 1
 
 
 @pytest.mark.parametrize(("number", "kind", "code"), ENDS)
-def test_while_training_it_is_noted_and_raised_at_the_end(number, kind, code):
+def test_during_training_it_is_recorded_and_raised_at_the_end(number, kind, code):
     with pytest.raises(kind) as caught, StopSignals(cancel=pytest.fail) as signals:
         signals.begin()
         assert signals.requested is None
@@ -84,7 +84,7 @@ def test_saving_is_not_interrupted(forwarded):
             forwarded(signal.SIGTERM)
             assert not threading.Event().wait(0.2)  # many times the grace
             send(signal.SIGUSR1)
-            forwarded(signal.SIGUSR1)  # so the thread has seen the grace end
+            forwarded(signal.SIGUSR1)  # so the thread has passed the end of the grace time
             saved.append(True)
         signals.leave()
         assert not threading.Event().wait(0.2)
@@ -93,7 +93,7 @@ def test_saving_is_not_interrupted(forwarded):
     assert cancels == []
 
 
-def test_what_waits_in_python_is_interrupted_after_a_while(caplog):
+def test_waits_in_python_are_interrupted_after_a_while(caplog):
     cancelled = threading.Event()
     with pytest.raises(KeyboardInterrupt), StopSignals(cancelled.set, grace_seconds=0.05) as signals:
         signals.begin()
@@ -106,7 +106,7 @@ def test_what_waits_in_python_is_interrupted_after_a_while(caplog):
     )
 
 
-def test_what_the_cancelling_broke_is_not_what_is_raised():
+def test_errors_caused_by_cancelling_are_not_raised():
     cancelled = threading.Event()
     with pytest.raises(SystemExit) as caught, StopSignals(cancelled.set, grace_seconds=0.05) as signals:
         signals.begin()
@@ -118,14 +118,14 @@ def test_what_the_cancelling_broke_is_not_what_is_raised():
     assert caught.value.__suppress_context__
 
 
-def test_an_error_on_the_way_out_counts_more():
+def test_an_error_on_the_way_out_takes_precedence():
     with pytest.raises(OSError, match="disk full"), StopSignals(cancel=pytest.fail) as signals:
         signals.begin()
         send(signal.SIGTERM)
         raise OSError("disk full")
 
 
-def test_both_to_process_and_group_are_one_wish():
+def test_signals_to_process_and_group_count_as_one():
     with pytest.raises(SystemExit), StopSignals(cancel=pytest.fail) as signals:
         signals.begin()
         for _ in range(5):
@@ -152,7 +152,7 @@ def test_other_threads_install_nothing():
 
 
 @pytest.mark.parametrize("own", [signal.SIG_IGN, lambda number, frame: heard.append(number)])
-def test_what_a_process_ignores_or_handles_itself_is_left_alone(own):
+def test_ignored_and_handled_signals_are_not_changed(own):
     signal.signal(signal.SIGTERM, own)
     try:
         with StopSignals(cancel=pytest.fail) as signals:
@@ -164,7 +164,7 @@ def test_what_a_process_ignores_or_handles_itself_is_left_alone(own):
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
-def test_a_process_that_ignores_ctrl_c_says_so_and_ends_by_sigterm(caplog):
+def test_a_process_that_ignores_ctrl_c_logs_it_and_ends_by_sigterm(caplog):
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         with pytest.raises(SystemExit) as ended, StopSignals(cancel=pytest.fail) as signals:
@@ -181,7 +181,7 @@ def test_a_process_that_ignores_ctrl_c_says_so_and_ends_by_sigterm(caplog):
     assert f"`kill {os.getpid()}` (SIGTERM) to end it" in record.getMessage()
 
 
-def test_a_process_that_heeds_ctrl_c_says_nothing(caplog):
+def test_a_process_that_handles_ctrl_c_logs_nothing(caplog):
     with StopSignals(cancel=pytest.fail):
         assert not caplog.records
 
@@ -189,7 +189,7 @@ def test_a_process_that_heeds_ctrl_c_says_nothing(caplog):
 heard = []
 
 
-def test_who_received_signals_before_receives_all_of_them(forwarded):
+def test_earlier_receivers_of_signals_receive_all_of_them(forwarded):
     with pytest.raises(KeyboardInterrupt), StopSignals(cancel=pytest.fail) as signals:
         signals.begin()
         for number in (signal.SIGUSR1, signal.SIGINT):
@@ -240,7 +240,7 @@ def test_in_an_interactive_session_the_second_one_interrupts(monkeypatch):
     assert cancelled.is_set()
 
 
-def test_what_begins_to_wait_at_the_wrong_moment_is_interrupted_all_the_same(monkeypatch):
+def test_a_wait_that_begins_at_the_wrong_moment_is_interrupted_too(monkeypatch):
     interrupts = []
 
     def too_early(thread, number):

@@ -27,7 +27,7 @@ def test_without_one_a_step_does_nothing():
     assert train_op.op is None
 
 
-def test_the_op_of_another_graph_is_taken_if_nothing_was_built():
+def test_the_op_of_another_graph_is_accepted_if_nothing_was_built():
     with tf.Graph().as_default():
         op = tf.no_op()
     assert TrainOp().put(op, tf.Graph()) is op

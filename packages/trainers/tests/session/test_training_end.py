@@ -1,4 +1,4 @@
-"""The one door by which a training leaves its loop, and what may ask it to."""
+"""The end of a training's loop, and the requests for it."""
 
 import json
 import logging
@@ -22,7 +22,7 @@ from towerpack_trainers.session import (
 
 
 class Last(Callback):
-    """Notes that it was called at the end; may fail then."""
+    """Records its call at the end; may fail."""
 
     def __init__(self, error=None):
         self.calls, self.error = 0, error
@@ -38,7 +38,7 @@ def inputs(source=None, callbacks=()):
 
 
 def leave(failure=None, late=None, source=None, processes=None):
-    """Ends a loop with an error, or without one; returns what its callbacks saw."""
+    """Ends a loop with or without an error; returns the records of its callbacks."""
     callbacks, coord, left = [Last(late), Last()], tf.train.Coordinator(), []
     loop = LoopState(steps_per_epoch=5, max_epoch=2, epoch_num=1, local_step=2, global_step=3)
 
@@ -60,7 +60,7 @@ def end_of_sequence():
     return tf.errors.OutOfRangeError(None, None, "End of sequence")
 
 
-def test_good_ends(caplog):
+def test_normal_ends(caplog):
     caplog.set_level(logging.INFO)
     leave()
     leave(StopTraining("enough"))
@@ -75,7 +75,7 @@ def test_a_failure_is_raised_after_all_callbacks(failure):
     assert caught.value is failure
 
 
-def test_the_trainings_error_counts_more_than_a_callbacks(caplog):
+def test_the_trainings_error_takes_precedence_over_a_callbacks(caplog):
     with pytest.raises(OSError, match="late"):
         leave(late=OSError("late"))
     with pytest.raises(ValueError, match="first"):
@@ -89,7 +89,7 @@ def test_the_trainings_error_counts_more_than_a_callbacks(caplog):
 
 
 def failed(error):
-    """A coordinator that a thread has told of an error."""
+    """A coordinator with an error reported by a thread."""
     coord = tf.train.Coordinator()
     try:
         raise error
@@ -103,7 +103,7 @@ def translate(caught, source=None, coord=None):
     return translate_error(caught, loop, inputs(source), coord or tf.train.Coordinator())
 
 
-def test_a_threads_error_counts_more_than_what_it_broke():
+def test_a_threads_error_takes_precedence_over_its_consequences():
     cause = ValueError("of the data")
     coord = failed(cause)
     assert translate(tf.errors.CancelledError(None, None, "woken"), coord=coord) is cause
@@ -137,7 +137,7 @@ def fail_with_the_same_words():
     raise RuntimeError("Graph is finalized and cannot be modified.")
 
 
-def test_an_op_made_too_late_is_explained():
+def test_an_op_added_too_late_is_explained():
     caught = raised_by(add_an_op_too_late)
     late = translate(caught)
     assert isinstance(late, TrainerStateError)
@@ -147,11 +147,11 @@ def test_an_op_made_too_late_is_explained():
 
 
 class LostError(Exception):
-    """Says which process was lost, as the strategy of several processes knows."""
+    """Reports a lost process, like the strategy of several processes."""
 
 
 @pytest.mark.parametrize("moment", ["failure", "late"])
-def test_why_the_session_was_closed_is_asked_first(moment):
+def test_the_reason_of_a_closed_session_is_checked_first(moment):
     processes = SingleProcess()
     processes.translate_error = lambda caught, coord: (
         LostError() if isinstance(caught, tf.errors.FailedPreconditionError) else caught
@@ -162,7 +162,7 @@ def test_why_the_session_was_closed_is_asked_first(moment):
 
 
 @pytest.mark.parametrize("late", [SystemExit(3), KeyboardInterrupt(), GeneratorExit()], ids=repr)
-def test_the_later_callbacks_have_their_turn_whatever_one_raises(late, caplog):
+def test_later_callbacks_run_after_any_error(late, caplog):
     with pytest.raises(type(late)) as caught:
         leave(late=late)
     assert caught.value is late
@@ -171,7 +171,7 @@ def test_the_later_callbacks_have_their_turn_whatever_one_raises(late, caplog):
     assert "A callback failed in after_train, after the training had failed" in caplog.text
 
 
-def test_what_ends_the_process_counts_more_than_an_error():
+def test_an_exit_of_the_process_takes_precedence_over_an_error():
     calls = []
 
     class Note(Callback):
@@ -191,7 +191,7 @@ def follow(requested=None, amid_triggers=False, failure=None, callbacks=(), is_c
     StopRequests(coord, signals, Callbacks(callbacks), is_chief).follow(amid_triggers)
 
 
-def test_without_a_request_the_loop_goes_on(caplog):
+def test_without_a_request_the_loop_continues(caplog):
     follow()
     follow(signal.SIGTERM, amid_triggers=True)
     assert not caplog.records
@@ -206,13 +206,13 @@ def test_a_signal_ends_it(number, kind, caplog):
     assert caplog.messages == ["There is no ModelSaver among the callbacks, so nothing is saved."]
 
 
-def test_who_saves_nothing_anyway_is_not_warned(caplog):
+def test_no_warning_for_a_process_that_does_not_save(caplog):
     with pytest.raises(SystemExit):
         follow(signal.SIGTERM, is_chief=False)
     assert not caplog.records
 
 
-def test_a_threads_failure_is_raised_even_amid_triggers():
+def test_a_threads_failure_is_raised_even_between_triggers():
     with pytest.raises(ValueError, match="mine"):
         follow(amid_triggers=True, failure=ValueError("mine"))
 
@@ -226,7 +226,7 @@ def test_a_threads_failure_is_raised_even_amid_triggers():
         (ValueError("labels\nin two lines"), "ValueError: labels"),
     ],
 )
-def test_the_record_of_a_run_says_how_it_ended(configure, tmp_path, failure, reason):
+def test_the_record_of_a_run_contains_its_end(configure, tmp_path, failure, reason):
     class Raise(Callback):
         def _trigger(self):
             if failure is not None:
@@ -241,7 +241,7 @@ def test_the_record_of_a_run_says_how_it_ended(configure, tmp_path, failure, rea
     assert ("in _trigger" in end.get("traceback", "")) is not stopped and ("reason" in end) is bool(reason)
 
 
-def test_the_record_of_a_run_says_that_its_input_ended(configure, kit, tmp_path):
+def test_the_record_of_a_run_contains_the_end_of_its_input(configure, kit, tmp_path):
     source = QueueInput(kit.line_data(3), infinite=False)
     SimpleTrainer(
         configure(dataflow=None, data=source, steps_per_epoch=5, monitors=[RunRecord()], max_epoch=9)

@@ -7,14 +7,14 @@ from towerpack_trainers.session import StopRequests, StopSignals, TrainingLoop
 
 
 class Noted(list):
-    """Stands for callbacks: notes the calls."""
+    """Stands in for callbacks: records the calls."""
 
     def __getattr__(self, name):
         return lambda *arguments: self.append((name, *arguments))
 
 
 def play(max_epoch=2, unobserved=lambda loop: 0, own=(), steps_per_run=1, **changes):
-    """Runs the loop, and returns what callbacks were called with and at how many steps each step began."""
+    """Runs the loop; returns the calls of callbacks and the number of steps before each step."""
     loop = LoopState(**{"steps_per_epoch": 2, "max_epoch": max_epoch, **changes})
     coord, calls, steps = tf.train.Coordinator(), Noted(), []
 
@@ -56,7 +56,7 @@ def all_but_the_last(loop):
     return left
 
 
-def test_steps_that_nobody_observes_are_left_to_the_session():
+def test_unobserved_steps_are_left_to_the_session():
     # The last step of an epoch is a step of its own.
     assert play(max_epoch=1, unobserved=all_but_the_last)[1] == [1]
     assert play(max_epoch=1, unobserved=all_but_the_last, own={"run_step": None})[1] == [0, 1]

@@ -1,4 +1,4 @@
-"""The session that a training has, while it has one."""
+"""The session during a training."""
 
 from types import SimpleNamespace
 
@@ -9,7 +9,7 @@ from towerpack_trainers import SimpleTrainer, TrainerStateError
 from towerpack_trainers.session import TrainingSession
 
 
-def test_there_is_a_session_within_it_only():
+def test_the_session_exists_only_inside():
     session = TrainingSession()
     with tf.Graph().as_default():
         sess = tf.Session()
@@ -27,7 +27,7 @@ def test_there_is_a_session_within_it_only():
         sess.run([])
 
 
-def test_it_is_closed_by_an_error_too():
+def test_an_error_closes_it_too():
     session, sess = TrainingSession(), tf.Session(graph=tf.Graph())
     with pytest.raises(ZeroDivisionError), session.open(sess):
         raise ZeroDivisionError
@@ -35,7 +35,7 @@ def test_it_is_closed_by_an_error_too():
         _ = session.sess
 
 
-def test_there_is_no_second_one():
+def test_a_second_session_is_refused():
     session, graph = TrainingSession(), tf.Graph()
     session.check_unused(graph)
     graph.finalize()
@@ -46,7 +46,7 @@ def test_there_is_no_second_one():
         session.check_unused(tf.Graph())
 
 
-def test_a_trainers_session_is_there_while_it_trains(configure):
+def test_a_trainers_session_exists_during_training(configure):
     trainer = SimpleTrainer(configure())
     with pytest.raises(TrainerStateError, match="There is no session now"):
         _ = trainer.sess

@@ -1,4 +1,4 @@
-"""Several steps in one session call do what as many calls do."""
+"""Several steps in one session call have the same effect as separate calls."""
 
 import pytest
 import tensorflow.compat.v1 as tf
@@ -19,7 +19,7 @@ MODELS = ("Line", "Random")
 
 
 class See(Callback):
-    """Fetches the cost at a period, with the step it came with."""
+    """Fetches the cost at a period, together with the step."""
 
     def __init__(self, every):
         self.every, self.seen = every, []
@@ -151,20 +151,20 @@ def test_resuming_within_a_run_is_refused(configure, kit, tmp_path):
         ),
     ],
 )
-def test_what_would_be_due_within_a_run_is_refused(configure, changes, message):
+def test_periods_that_end_within_a_run_are_refused(configure, changes, message):
     values = {"steps_per_epoch": 12, "steps_per_run": 4, **changes}
     with pytest.raises(ConfigError, match=message):
         SimpleTrainer(configure(**values)).explain()
 
 
-def test_what_is_fed_is_refused(configure, kit):
+def test_feeds_are_refused(configure, kit):
     with pytest.raises(ConfigError, match=r"a step without feeds.*QueueInput"):
         SimpleTrainer(
             configure(data=FeedInput(kit.line_data()), steps_per_epoch=4, steps_per_run=2)
         ).explain()
 
 
-def test_a_step_of_ones_own_is_refused(configure):
+def test_a_custom_step_is_refused(configure):
     class Twice(SimpleTrainer.__mro__[1]):
         def _build_train_op(self):
             self.source.get_input_tensors()

@@ -1,4 +1,4 @@
-"""Steps that no callback observes run several in one session call; nothing else shows it."""
+"""Unobserved steps run several in one session call, without any other difference."""
 
 import os
 import signal
@@ -32,7 +32,7 @@ STEPS = 40  # of an epoch
 
 @pytest.fixture
 def calls(monkeypatch):
-    """The number of steps of each session call that was given a limit on them."""
+    """The number of steps of each session call with a limit."""
     made = []
     make_callable = tf.Session._make_callable_from_options
 
@@ -52,14 +52,14 @@ def calls(monkeypatch):
 
 @pytest.fixture
 def fused(calls, monkeypatch):
-    """The same, where several steps in a call are found to be faster, and at once."""
+    """The same, with a trial that immediately finds several steps per call faster."""
     monkeypatch.setattr(SpeedTrial, "SINGLES", 0)
     monkeypatch.setattr(SpeedTrial, "is_faster", True)
     return calls
 
 
 class See(Callback):
-    """Fetches the cost at a period, with the counters it came with."""
+    """Fetches the cost at a period, together with the counters."""
 
     def __init__(self, every):
         self.every, self.seen = every, []
@@ -73,7 +73,7 @@ class See(Callback):
 
 
 class Triggered(Callback):
-    """Writes down when it was triggered."""
+    """Records the steps of its triggers."""
 
     def __init__(self):
         self.when = []
@@ -83,7 +83,7 @@ class Triggered(Callback):
 
 
 class Last(Callback):
-    """Keeps the counters of the end."""
+    """Records the final counters."""
 
     def _after_train(self):
         in_graph = self.trainer.sess.run(tf.train.get_global_step(self.graph))
@@ -166,7 +166,7 @@ def test_other_steps_that_live_in_the_graph(configure, kit, fused, trainer):
     assert max(fused) > 10
 
 
-def test_callbacks_see_the_steps_they_want_and_no_other(configure, kit, fused):
+def test_callbacks_see_only_their_steps(configure, kit, fused):
     def seen(**changes):
         fetched = [See(Every(steps=7)), See(Every(epochs=1))]
         triggered, average = Triggered(), MovingAverageSummary()
@@ -183,7 +183,7 @@ def test_callbacks_see_the_steps_they_want_and_no_other(configure, kit, fused):
 
 
 class Acts(Callback):
-    """Takes steps in environments before each tenth step of the training, as an agent does."""
+    """Makes environment steps before each tenth step of the training, as an agent does."""
 
     def step_period(self):
         return Every(steps=10)
@@ -208,7 +208,7 @@ def test_periods_of_steps_in_environments_are_not_passed_over(configure, kit, fu
     assert max(fused) == 9
 
 
-def test_a_resumed_training_is_the_whole_one(configure, kit, fused, tmp_path):
+def test_a_resumed_training_equals_the_whole_one(configure, kit, fused, tmp_path):
     whole = train(configure, kit, steps_per_run=1)
     run = tmp_path / "resumed"
     train(configure, kit, [PeriodicTrigger(ModelSaver(), every_k_steps=33)], max_epoch=1, log_dir=run)
@@ -221,18 +221,18 @@ def test_a_resumed_training_is_the_whole_one(configure, kit, fused, tmp_path):
     "looks",
     [lambda kit: See(Every(steps=1)), lambda kit: HookToCallback(kit.Nothing())],
 )
-def test_who_looks_at_every_step_sees_every_step(configure, kit, fused, looks):
+def test_a_callback_for_every_step_sees_every_step(configure, kit, fused, looks):
     train(configure, kit, [looks(kit)])
     assert not fused
 
 
 @pytest.mark.parametrize(("every", "said"), [(1, False), (2, True)])
-def test_explain_says_whether_it_may_be(configure, every, said):
+def test_explain_reports_whether_steps_may_be_fused(configure, every, said):
     trainer = SimpleTrainer(configure(callbacks=[See(Every(steps=every))], steps_per_epoch=100))
     assert ("steps that no callback looks at: several in one session call" in trainer.explain()) is said
 
 
-def test_a_trainer_with_steps_of_its_own_runs_all_of_them(configure, kit, fused):
+def test_a_trainer_with_custom_steps_runs_all_of_them(configure, kit, fused):
     class Own(SimpleTrainer):
         ran = 0
 
@@ -246,7 +246,7 @@ def test_a_trainer_with_steps_of_its_own_runs_all_of_them(configure, kit, fused)
 
 
 @pytest.mark.parametrize("moment", ["before", "explained", "begin", "amid"])
-def test_a_step_that_is_put_on_the_trainer_itself_is_each_step(configure, fused, moment):
+def test_a_step_assigned_to_the_trainer_is_used_for_each_step(configure, fused, moment):
     trainer, steps = SimpleTrainer(configure(steps_per_epoch=STEPS)), []
     run_step = trainer.run_step
 
@@ -273,7 +273,7 @@ def test_a_step_that_is_put_on_the_trainer_itself_is_each_step(configure, fused,
     assert bool(fused) is (moment == "amid")
 
 
-def test_a_step_of_the_class_may_be_replaced_and_put_back(configure, fused, monkeypatch):
+def test_a_step_of_the_class_may_be_replaced_and_restored(configure, fused, monkeypatch):
     trainer = SimpleTrainer(configure(steps_per_epoch=STEPS))
     trainer.run_step = original = trainer.run_step
     assert trainer.run_step is original
@@ -289,7 +289,7 @@ HOOKS += ["_trigger", "_after_triggers", "_before_train", "_after_train"]
 
 @pytest.mark.parametrize("wrap", [lambda cb: cb, lambda cb: PeriodicCallback(cb, every_k_steps=1)])
 @pytest.mark.parametrize("hook", HOOKS)
-def test_a_hook_that_is_put_on_a_callback_itself_is_called(configure, fused, hook, wrap):
+def test_a_hook_assigned_to_a_callback_is_called(configure, fused, hook, wrap):
     callback, calls = Callback(), []
     setattr(callback, hook, lambda *_: calls.append(callback.global_step))
     SimpleTrainer(configure(steps_per_epoch=STEPS, callbacks=[wrap(callback)])).train()
@@ -302,7 +302,7 @@ def test_a_hook_that_is_put_on_a_callback_itself_is_called(configure, fused, hoo
 
 
 @pytest.mark.parametrize("hook", ["before_run", "after_run"])
-def test_a_hook_that_is_put_on_a_session_hook_itself_is_called(configure, fused, hook):
+def test_a_hook_assigned_to_a_session_hook_is_called(configure, fused, hook):
     session_hook, calls = tf.train.SessionRunHook(), []
     setattr(session_hook, hook, lambda *_: calls.append(1))
     trainer = SimpleTrainer(configure(steps_per_epoch=STEPS, callbacks=[HookToCallback(session_hook)]))
@@ -327,7 +327,7 @@ def test_a_trainers_counters_are_whole_numbers(configure, fused):
     assert seen == [(0, -1, 0), (1, 24, 25), (2, 9, 50), (2, 34, 75)]
 
 
-def test_a_step_that_is_fed_is_run_by_itself(configure, kit, fused):
+def test_a_fed_step_is_a_separate_call(configure, kit, fused):
     train(configure, kit, data=FeedInput(kit.net_flow()))
     assert not fused
 
@@ -343,7 +343,7 @@ def staged(**options):
 
 
 def tabled():
-    """Reads from a table what it has written into it the step before."""
+    """Reads a value from a table that it wrote in the previous step."""
     table = tf.lookup.experimental.MutableHashTable(tf.int64, tf.int64, -1)
     found = table.lookup(tf.constant(0, tf.int64))
     total = tf.Variable(0, dtype=tf.int64, use_resource=True)
@@ -363,12 +363,12 @@ def tabled():
     ],
     ids=["variable", "staged", "staged by the name of the op", "table", "random", "Python"],
 )
-def test_copies_of_some_ops_would_not_do_the_same(make_step, fuses):
+def test_copies_of_some_ops_would_differ(make_step, fuses):
     assert tells_of_fusing(own_trainer(make_step=make_step, steps_per_epoch=1000)) is fuses
 
 
 @pytest.mark.parametrize(("steps", "fuses"), [(90, False), (91, True)])
-def test_a_short_training_is_over_before_it_is_known_what_is_faster(steps, fuses):
+def test_a_short_training_ends_before_the_comparison(steps, fuses):
     assert tells_of_fusing(own_trainer(steps_per_epoch=steps)) is fuses
 
 
@@ -380,7 +380,7 @@ def test_steps_run_one_by_one_first(calls):
     assert last.counters == (129, 130, 130)
 
 
-def test_steps_go_on_one_by_one_if_that_is_faster(fused, monkeypatch):
+def test_single_steps_are_kept_if_they_are_faster(fused, monkeypatch):
     monkeypatch.setattr(SpeedTrial, "is_faster", False)
     last = Last()
     own_trainer(last).train()
@@ -390,7 +390,7 @@ def test_steps_go_on_one_by_one_if_that_is_faster(fused, monkeypatch):
 
 @pytest.mark.parametrize("steps_per_run", [None, 1], ids=["several in a call", "one by one"])
 @pytest.mark.parametrize("counted", [False, True], ids=["we count", "the graph counts"])
-def test_an_error_amid_a_call_leaves_the_counters_of_a_single_step(fused, counted, steps_per_run):
+def test_an_error_within_a_call_leaves_the_counters_of_a_single_step(fused, counted, steps_per_run):
     last = Last()
     trainer = own_trainer(last, steps_per_run=steps_per_run)
     with trainer.graph.as_default():
@@ -406,7 +406,7 @@ def test_an_error_amid_a_call_leaves_the_counters_of_a_single_step(fused, counte
 
 
 @pytest.mark.parametrize("steps_per_run", [None, 1], ids=["several in a call", "one by one"])
-def test_data_that_was_declared_finite_is_used_up(configure, kit, fused, steps_per_run):
+def test_declared_finite_data_is_used_completely(configure, kit, fused, steps_per_run):
     source = QueueInput(kit.line_data(batches=27), infinite=False)
     trainer = SimpleTrainer(configure(data=source, steps_per_epoch=STEPS, steps_per_run=steps_per_run))
     trainer.train()
@@ -415,7 +415,7 @@ def test_data_that_was_declared_finite_is_used_up(configure, kit, fused, steps_p
 
 
 class HandlerError(Exception):
-    """What a signal's handler of the user's raises."""
+    """The error of a user's signal handler."""
 
 
 class Alarm(Callback):
@@ -430,7 +430,7 @@ class Alarm(Callback):
 
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("steps_per_run", [None, 1], ids=["several in a call", "one by one"])
-def test_a_handler_that_raises_leaves_exact_counters(fused, steps_per_run):
+def test_an_error_in_a_handler_leaves_exact_counters(fused, steps_per_run):
     def interrupt(number, frame):
         raise HandlerError
 
@@ -447,7 +447,7 @@ def test_a_handler_that_raises_leaves_exact_counters(fused, steps_per_run):
 
 
 def own_trainer(*callbacks, make_step=None, steps_per_epoch=STEPS, steps_per_run=None):
-    """A training of a graph of one's own, which counts its steps."""
+    """A training of a custom graph that counts its steps."""
     trainer = Trainer(
         steps_per_epoch=steps_per_epoch,
         max_epoch=1,
@@ -464,7 +464,7 @@ def own_trainer(*callbacks, make_step=None, steps_per_epoch=STEPS, steps_per_run
 
 
 @pytest.mark.timeout(180)
-def test_a_callback_with_a_period_in_seconds_has_its_turn(fused):
+def test_a_callback_with_a_period_in_seconds_is_triggered(fused):
     with pytest.raises(KeyError, match="mine"):
         own_trainer(Fail(), steps_per_epoch=10**12).train()
     assert max(fused) > 100
@@ -472,7 +472,7 @@ def test_a_callback_with_a_period_in_seconds_has_its_turn(fused):
 
 @pytest.fixture
 def as_in_a_shell():
-    """Python's own handlers: what a shell starts in the background ignores Ctrl-C."""
+    """Installs Python's own handlers, since background jobs of a shell ignore Ctrl-C."""
     before = {
         signal.SIGINT: signal.signal(signal.SIGINT, signal.default_int_handler),
         signal.SIGTERM: signal.signal(signal.SIGTERM, signal.SIG_DFL),
@@ -483,7 +483,7 @@ def as_in_a_shell():
 
 
 class Wait(Callback):
-    """Holds the training at a step until somebody is done."""
+    """Holds the training at a step until another thread is done."""
 
     def __init__(self, done):
         self.done = done
@@ -500,7 +500,7 @@ class Wait(Callback):
 @pytest.mark.parametrize(
     ("number", "kind"), [(signal.SIGTERM, SystemExit), (signal.SIGINT, KeyboardInterrupt)]
 )
-def test_a_signal_saves_and_the_rest_is_as_if_nothing_was(configure, kit, fused, tmp_path, number, kind):
+def test_a_signal_saves_and_the_resumed_run_is_exact(configure, kit, fused, tmp_path, number, kind):
     whole = train(configure, kit, steps_per_run=1, max_epoch=16)
     sent, run = threading.Event(), {"max_epoch": 16, "log_dir": tmp_path / "stopped"}
 
@@ -536,8 +536,8 @@ def test_a_signal_stops_it(fused):
 
 
 @pytest.mark.timeout(300)
-def test_a_call_ends_in_time_where_the_clock_is_set_back(fused, monkeypatch):
-    """By a second, each time that anybody looks."""
+def test_a_call_ends_in_time_if_the_clock_is_set_back(fused, monkeypatch):
+    """By a second, at each reading."""
     clocks = []
 
     def timestamp(name=None):
@@ -584,11 +584,11 @@ def test_a_clock_that_is_set_forward_ends_the_call_at_once(fused, monkeypatch):
     ],
     ids=["by default", "a limit on each call", "a stall is soon noticed"],
 )
-def test_options_that_a_call_of_several_steps_would_not_suit(configure, changes, fuses):
+def test_options_that_exclude_calls_of_several_steps(configure, changes, fuses):
     assert tells_of_fusing(SimpleTrainer(configure(steps_per_epoch=1000, **changes))) is fuses
 
 
-def test_a_graph_too_large_to_be_described_is_run_step_by_step(fused, monkeypatch):
+def test_a_graph_too_large_to_be_serialised_runs_step_by_step(fused, monkeypatch):
     def refuse(self, *_, **__):
         raise ValueError("GraphDef cannot be larger than 2GB.")
 
@@ -601,8 +601,8 @@ def test_a_graph_too_large_to_be_described_is_run_step_by_step(fused, monkeypatc
     assert last.counters == (STEPS - 1, STEPS, STEPS) and not fused
 
 
-def test_the_choice_is_made_again(calls, monkeypatch):
-    """A busy moment does not fix the slower way: later trials find the other one."""
+def test_the_choice_is_repeated(calls, monkeypatch):
+    """A busy moment does not fix the slower mode: later trials find the faster one."""
     verdicts = iter([False, True])
     monkeypatch.setattr(SpeedTrial, "SINGLES", 0)
     monkeypatch.setattr(SpeedTrial, "is_faster", property(lambda trial: trial.verdict), raising=True)
@@ -622,7 +622,7 @@ def test_a_call_ends_in_time_however_slow_the_steps_are(fused):
         return count.assign_add(tf.cast(product[0, 0] / 600, tf.int32)).op
 
     own_trainer(make_step=step_of_some_milliseconds, steps_per_epoch=200).train()
-    assert len(fused) > 1  # a call of a busy machine may come to no step at all
+    assert len(fused) > 1  # a call on a busy machine may not make any step
     assert max(fused) < 198  # the steps before the epoch's last
 
 

@@ -1,4 +1,4 @@
-"""Each run is one step: what is fetched with it, and that it is counted once, whatever else happens."""
+"""Each run is one step: its fetches, and that it is counted exactly once."""
 
 import pytest
 import tensorflow.compat.v1 as tf
@@ -8,7 +8,7 @@ from towerpack_trainers import SimpleTrainer, Trainer
 
 
 class Fetch(Callback):
-    """Fetches tensors at a period, with the step that was counted when they came."""
+    """Fetches tensors at a period, with the number of the step at that time."""
 
     def __init__(self, name, every):
         self.name, self.every, self.seen = name, every, []
@@ -66,7 +66,7 @@ def test_steps_are_counted_exactly(configure, extra):
 
 @pytest.mark.parametrize("with_hook", [False, True])
 @pytest.mark.parametrize("every", [1, 2, 3])
-def test_what_reads_the_step_in_a_run_sees_the_steps_finished_before(configure, every, with_hook):
+def test_ops_that_read_the_step_see_the_finished_steps(configure, every, with_hook):
     fetch = Fetch("global_step", Every(steps=every))
     hooks = [HookToCallback(Hook())] if with_hook else []
     SimpleTrainer(configure(callbacks=[fetch, *hooks], max_epoch=20)).train()
@@ -91,7 +91,7 @@ def test_hooks_fetch_feed_and_trace(configure):
     assert traced.results[0].run_metadata.step_stats.dev_stats
 
 
-def test_a_hook_may_ask_to_stop(configure):
+def test_a_hook_may_request_a_stop(configure):
     trainer = SimpleTrainer(configure(callbacks=[HookToCallback(tf.train.StopAtStepHook(last_step=3))]))
     trainer.train()
     assert trainer.loop.global_step == 3
@@ -119,7 +119,7 @@ def test_a_callable_is_made_once_for_each_set_of_fetches(configure, monkeypatch)
 
 
 class TwoRuns(Trainer):
-    """Runs two ops in each step, in structures of its own."""
+    """Runs two ops in each step, in different structures."""
 
     def _setup(self):
         up, down = tf.get_variable("up", [], initializer=tf.zeros_initializer()), tf.get_variable("down", [])
@@ -161,6 +161,6 @@ def test_a_run_may_be_fed(configure):
     assert trainer.loop.global_step == 3
 
 
-def test_no_run_outside_the_training(configure):
+def test_a_run_outside_the_training_is_refused(configure):
     with pytest.raises(RuntimeError, match=r"hooked_sess is for run_step\(\)"):
         SimpleTrainer(configure()).run_step()

@@ -1,4 +1,4 @@
-"""Whoever else writes `global_step`, it counts the steps: one for each, in a resumed run too."""
+"""`global_step` counts each step once, even if other code writes it, and in a resumed run."""
 
 import pytest
 import tensorflow.compat.v1 as tf
@@ -24,7 +24,7 @@ class Count(Callback):
 
 
 class Fetch(Callback):
-    """Fetches something at every other step, which is another session call."""
+    """Fetches a tensor at every other step, which is another session call."""
 
     def step_fetches(self):
         return [
@@ -48,7 +48,7 @@ def with_op(make):
 
 
 def beside(make):
-    """A graph with an op that nobody runs."""
+    """A graph with an op that never runs."""
     weight, step = weight_and_step()
     make(step)
     return weight.assign_add(1.0, read_value=False)
@@ -91,24 +91,24 @@ def train(make, log_dir=None, callbacks=(), epochs=2, **changes):
 
 @pytest.mark.parametrize("fetches", [False, True], ids=["alone", "fetched"])
 @pytest.mark.parametrize("make", STEPS.values(), ids=STEPS)
-def test_one_count_a_step(make, fetches):
+def test_one_count_per_step(make, fetches):
     assert train(make, callbacks=[Fetch()] if fetches else []) == [(6, 6), (12, 12), (12, 12)]
 
 
 @pytest.mark.parametrize("make", STEPS.values(), ids=STEPS)
-def test_one_count_a_step_where_several_are_one_call(make):
+def test_one_count_per_step_in_calls_of_several_steps(make):
     assert train(make, steps_per_run=3) == [(6, 6), (12, 12), (12, 12)]
 
 
 @pytest.mark.parametrize("make", STEPS.values(), ids=STEPS)
-def test_one_count_a_step_where_nobody_looks(make, monkeypatch):
+def test_one_count_per_step_without_observers(make, monkeypatch):
     monkeypatch.setattr(SpeedTrial, "SINGLES", 0)
     monkeypatch.setattr(SpeedTrial, "is_faster", True)
     assert train(make) == [(6, 6), (12, 12), (12, 12)]
 
 
 @pytest.mark.parametrize("name", ["accumulate", "loss scale", "assign", "never run"])
-def test_a_resumed_run_goes_on_counting(name, tmp_path):
+def test_a_resumed_run_continues_counting(name, tmp_path):
     make = STEPS[name]
     train(make, tmp_path, [ModelSaver()], epochs=3)
     assert read_checkpoint(tmp_path).variables["global_step"] == 18
@@ -117,7 +117,7 @@ def test_a_resumed_run_goes_on_counting(name, tmp_path):
     assert (loop["global_step"], loop["epoch_num"]) == (24, 4)
 
 
-def test_what_a_step_of_ones_own_runs_besides_counts_nothing():
+def test_other_runs_in_a_custom_step_are_not_counted():
     class Own(Trainer):
         def _setup(self):
             weight, step = weight_and_step()

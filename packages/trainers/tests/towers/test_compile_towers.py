@@ -14,7 +14,7 @@ TWO = ["/cpu:0", "/cpu:1"]
 
 def whole_net(kit):
     class Whole(kit.Net):
-        """`Net` with an op that XLA does not know."""
+        """`Net` with an op that XLA does not support."""
 
         def build_graph(self, image, label):
             tf.numpy_function(lambda x: x, [image], tf.float32, name="foreign")
@@ -84,7 +84,7 @@ def test_the_whole_tower_is_compiled(kit, configure, xla):
     assert any("MatMul" in kind or "BatchNorm" in kind for kind in kinds.kinds) == (not xla)
 
 
-def test_the_users_session_config_stays_as_it_is(configure):
+def test_the_users_session_config_is_not_changed(configure):
     for given in (None, tf.ConfigProto()):
         trainer = SimpleTrainer(configure(xla=True, session_config=given))
         rewrites = trainer._session_config().graph_options.rewrite_options
@@ -123,7 +123,7 @@ def test_evaluation_towers_and_initializers_are_not_compiled(kit, configure):
     assert not any(name.startswith(("inference/", "slope/Initializer")) for name in marked)
 
 
-def test_where_there_is_no_xla(configure, monkeypatch):
+def test_tensorflow_without_xla(configure, monkeypatch):
     monkeypatch.setattr(tf.test, "is_built_with_xla", lambda: False)
     with pytest.raises(
         ConfigError, match=r"xla=True: this TensorFlow was built without XLA. Remove xla=True"
@@ -132,7 +132,7 @@ def test_where_there_is_no_xla(configure, monkeypatch):
     SimpleTrainer(configure())
 
 
-def test_it_is_yes_or_no(configure):
+def test_the_argument_is_a_bool(configure):
     with pytest.raises(
         ConfigError, match=r"TrainConfig\(xla=...\) received 1 of type int; expected True or False"
     ):

@@ -1,4 +1,4 @@
-"""Evaluation while training: each datapoint of a pass exactly once, and nothing else is touched."""
+"""Evaluation during training: each datapoint of a pass exactly once, without other effects."""
 
 import numpy as np
 import pytest
@@ -36,7 +36,7 @@ from towerpack_trainers import ConfigError, SimpleTrainer, SyncMultiGPUTrainer
 
 
 class Seen(Inferencer):
-    """Keeps the inputs of each round."""
+    """Records the inputs of each evaluation."""
 
     def __init__(self):
         self.rounds = []
@@ -120,7 +120,7 @@ def test_statistics_weigh_examples(kit, configure):
         assert trainer.monitors.get_latest(name) == pytest.approx(expected, rel=1e-5)
 
 
-def test_the_best_is_kept(kit, configure, tmp_path):
+def test_the_best_checkpoint_is_kept(kit, configure, tmp_path):
     class Model(kit.Net):
         def build_graph(self, image, label):
             cost = super().build_graph(image, label)
@@ -203,13 +203,13 @@ def test_a_tensor_the_model_does_not_make(configure):
         SimpleTrainer(configure(callbacks=[InferenceRunner(RAGGED, ScalarStats("costs"))])).train()
 
 
-def test_a_vector_is_no_scalar(configure):
+def test_a_vector_is_not_a_scalar(configure):
     with pytest.raises(ValueError, match=r"takes scalars; tensor 'error' has shape \(4,\). Reduce it"):
         SimpleTrainer(configure(callbacks=[InferenceRunner(RAGGED, ScalarStats("error"))])).train()
 
 
 class Fails:
-    """Gives its datapoints, then fails, in the round of that number."""
+    """Yields its datapoints, then fails, in the evaluation of the given number."""
 
     def __init__(self, datapoints, round_number):
         self.datapoints, self.left = datapoints, round_number
@@ -225,7 +225,7 @@ class Fails:
     "wrap", [lambda flow: flow, lambda flow: QueueInput(flow, capacity=1, infinite=False)]
 )
 @pytest.mark.parametrize("number", [1, 2])
-def test_an_error_in_its_data_is_raised_as_it_is(configure, wrap, number):
+def test_an_error_in_its_data_is_raised_unchanged(configure, wrap, number):
     seen = Seen()
     config = configure(callbacks=[InferenceRunner(wrap(Fails(RAGGED, number)), seen)], max_epoch=2)
     trainer = SimpleTrainer(config)
@@ -235,7 +235,7 @@ def test_an_error_in_its_data_is_raised_as_it_is(configure, wrap, number):
     assert len(seen.rounds) == number
 
 
-def test_its_tower_shares_and_does_not_train(kit, configure):
+def test_its_tower_shares_variables_and_does_not_train(kit, configure):
     trainer = SimpleTrainer(configure(model=kit.Net(), dataflow=kit.net_data()))
     names = {variable.name for variable in trainer.graph.get_collection("variables")}
     with trainer.graph.as_default():
@@ -285,14 +285,14 @@ def test_several_devices_share_a_flow_and_no_input_source(configure):
         SimpleTrainer(configure(callbacks=[runner])).train()
 
 
-def test_several_devices_that_are_one(configure):
+def test_the_same_device_several_times(configure):
     runner = DataParallelInferenceRunner(RAGGED, Seen(), ["/cpu:0", "/cpu:0"])
     with pytest.raises(ConfigError, match="names a device twice"):
         SimpleTrainer(configure(callbacks=[runner])).train()
 
 
 @pytest.mark.parametrize("devices", [[], ["/cpu:0", "/cpu:1"]])
-def test_a_rehearsal_evaluates_a_little(configure, devices):
+def test_a_dry_run_evaluates_few_batches(configure, devices):
     seen = Seen()
     runner = DataParallelInferenceRunner(RAGGED, seen, devices) if devices else InferenceRunner(RAGGED, seen)
     trainer = SimpleTrainer(configure(callbacks=[runner], max_epoch=2))
@@ -301,8 +301,8 @@ def test_a_rehearsal_evaluates_a_little(configure, devices):
     assert seen.rounds == [list(range(4))] * 2
 
 
-def test_the_queue_of_an_evaluation_is_no_summary_of_the_training(kit, configure):
-    """Each training step would ask for its size, and the monitors would record it under a number."""
+def test_the_queue_of_an_evaluation_is_not_a_summary_of_the_training(kit, configure):
+    """Otherwise each training step would fetch its size, and the monitors would record it under a number."""
     trainer = SimpleTrainer(
         configure(
             data=QueueInput(kit.line_data()),
@@ -316,7 +316,7 @@ def test_the_queue_of_an_evaluation_is_no_summary_of_the_training(kit, configure
 
 
 def test_a_training_on_tensors_is_evaluated_on_a_flow(configure):
-    """Their names are those of the placeholders that the evaluation feeds."""
+    """The tensors have the names of the placeholders that the evaluation feeds."""
     seen = Seen()
     trained = TensorInput(lambda: [tf.ones([4]), tf.ones([4])])
     runner = InferenceRunner(RAGGED, seen)

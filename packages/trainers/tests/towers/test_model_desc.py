@@ -1,4 +1,4 @@
-"""What a model must say of itself, and what it must return."""
+"""The required methods of a model, and their return values."""
 
 import pytest
 import tensorflow.compat.v1 as tf
@@ -58,7 +58,7 @@ def test_build_graph_may_take_more_than_it_must(kit, configure):
     SimpleTrainer(configure(model=type("Model", (kit.Line,), {"build_graph": build_graph})()))
 
 
-def test_inputs_cannot_be_none_at_all(kit, configure):
+def test_inputs_cannot_be_empty(kit, configure):
     class Model(kit.Line):
         def inputs(self):
             return []
@@ -89,7 +89,7 @@ def test_the_cost_is_a_scalar_that_can_be_trained(kit, configure, returned, mess
         SimpleTrainer(configure(model=Model()))
 
 
-def test_what_the_cost_does_not_depend_on_is_named(kit, configure, caplog):
+def test_variables_without_effect_on_the_cost_are_named(kit, configure, caplog):
     class Model(kit.Line):
         def build_graph(self, x, y):
             tf.get_variable("lonely", [])
@@ -99,7 +99,7 @@ def test_what_the_cost_does_not_depend_on_is_named(kit, configure, caplog):
     assert "The cost does not depend on: lonely. They are not trained." in caplog.text
 
 
-def test_a_model_without_optimizer_says_where_to_give_one(configure):
+def test_a_model_without_optimizer_raises_an_error_with_advice(configure):
     class Model(ModelDesc):
         def inputs(self):
             return [spec("x"), spec("y")]
@@ -114,7 +114,7 @@ def test_a_model_without_optimizer_says_where_to_give_one(configure):
     SimpleTrainer(configure(model=Model(), optimizer=tf.train.AdamOptimizer))
 
 
-def test_an_error_in_the_model_is_raised_as_it_is(kit, configure):
+def test_an_error_in_the_model_is_raised_unchanged(kit, configure):
     class Model(kit.Line):
         def build_graph(self, x, y):
             raise ZeroDivisionError("mine")
@@ -123,7 +123,7 @@ def test_an_error_in_the_model_is_raised_as_it_is(kit, configure):
         SimpleTrainer(configure(model=Model()))
 
 
-def test_training_is_known_inside_build_graph_alone(kit, configure):
+def test_training_is_defined_only_inside_build_graph(kit, configure):
     seen = []
 
     class Model(kit.Line):
@@ -161,7 +161,7 @@ def needed_by(last):
 
 
 def computed_by(tensor):
-    """The op that computes a tensor, behind those that only wait."""
+    """The op that computes a tensor, before ops that only wait."""
     while tensor.op.type == "Identity":
         tensor = tensor.op.inputs[0]
     return tensor.op

@@ -1,4 +1,4 @@
-"""Several costs, each with variables and an optimizer of its own, on one device and on several."""
+"""Several costs, each with its variables and optimizer, on one device and on several."""
 
 import itertools
 
@@ -42,7 +42,7 @@ def weights(scope, rows=3):
 
 
 def game(x, optimizers=None):
-    """Two costs of both players, of which each player moves one way; its variables are looked up by scope."""
+    """Two costs of both players, each minimised by one player; variables are looked up by scope."""
     optimizers = optimizers or (descend(), descend(0.02))
     critic, generator = weights("critic"), weights("generator")
     values = tf.reduce_sum(tf.square(x * critic) * generator + critic * x, 1)
@@ -69,7 +69,7 @@ def data(batches, size, seed=0):
 
 
 class Session(tf.Session):
-    """One whose variables have their values."""
+    """A session with initialised variables."""
 
     def __init__(self, builder=None):
         super().__init__(config=default_session_config(TWO))
@@ -95,7 +95,7 @@ def play(make, values, schedule, function=game):
 
 
 @pytest.mark.parametrize("name", BUILDERS)
-def test_an_objective_trains_its_own_variables_alone(name):
+def test_an_objective_trains_only_its_own_variables(name):
     begin, critic, generator, both = play(BUILDERS[name], data(6, 4), [0, 1, None])
 
     def changed(one, other):
@@ -128,8 +128,8 @@ def gather(variable):
 
 @pytest.mark.parametrize("look", [read, gather])
 @pytest.mark.parametrize("name", IN_STEP)
-def test_all_gradients_are_those_of_the_values_before_the_step(name, look):
-    """Though the first cost's update could be made long before the second cost reads what it changes."""
+def test_all_gradients_use_the_values_from_before_the_step(name, look):
+    """Even if the first cost's update could run long before the second cost reads the changed variables."""
 
     def function(x):
         first, second = weights("critic"), weights("generator")
@@ -149,8 +149,8 @@ def test_all_gradients_are_those_of_the_values_before_the_step(name, look):
         np.testing.assert_allclose(before["generator/w"] - after["generator/w"], before["critic/w"])
 
 
-def test_each_run_takes_a_batch_of_its_own():
-    """A cost that is linear in the weights: each step shows the mean of its batch."""
+def test_each_run_takes_a_new_batch():
+    """With a cost linear in the weights, each step shows the mean of its batch."""
 
     def function(x):
         mean = tf.reduce_mean(x, 0)
@@ -186,7 +186,7 @@ def test_an_optimizer_is_made_once_and_serves_all_towers():
 
 
 @pytest.mark.parametrize("name", IN_STEP)
-def test_optimizers_that_may_be_applied_once_only(name):
+def test_optimizers_that_can_be_applied_only_once(name):
     """Training one objective and all of them uses the same updates, so state is made once."""
 
     def clipped():
@@ -268,7 +268,7 @@ def variable():
         ),
     ],
 )
-def test_what_is_no_objective(make, error, message):
+def test_objects_that_are_not_objectives(make, error, message):
     with tf.Graph().as_default(), pytest.raises(error, match=message):
         make()
 
@@ -308,7 +308,7 @@ def no_optimizer():
         ),
     ],
 )
-def test_what_a_tower_function_must_return(function, error, message):
+def test_the_return_value_of_a_tower_function(function, error, message):
     def reusing(x):
         with tf.variable_scope(tf.get_variable_scope(), reuse=tf.AUTO_REUSE):
             return function(x)
@@ -331,7 +331,7 @@ def test_towers_have_the_same_objectives():
         SyncMultiGPUParameterServerBuilder(TWO).build(function, Batches(data(1, 1)).take)
 
 
-def test_variables_of_the_older_kind():
+def test_reference_variables():
     def function(x):
         with tf.variable_scope("", use_resource=False):
             return game(x)

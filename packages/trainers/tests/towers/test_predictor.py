@@ -1,4 +1,4 @@
-"""Predictors convert and check what they are given as a session does, and share replicas."""
+"""Predictors convert and check their inputs as a session does, and share replicas."""
 
 import numpy as np
 import pytest
@@ -39,7 +39,7 @@ class Mixed(ModelDesc):
 
 
 class Ask(Callback):
-    """Calls a function while there is a session."""
+    """Calls a function during the session."""
 
     def __init__(self, ask):
         self._ask = ask
@@ -49,7 +49,7 @@ class Ask(Callback):
 
 
 def ask(configure, kit, predictors, question, **changes):
-    """Trains with predictors that `predictors` makes of the trainer, and asks them."""
+    """Trains with predictors made by `predictors` from the trainer, and calls them."""
     made = []
     callback = Ask(lambda: question(*made))
     trainer = SimpleTrainer(configure(callbacks=[callback], **changes))
@@ -105,13 +105,13 @@ def test_types_are_checked(configure, kit, values, message):
         mixed(configure, kit, lambda predict: predict(*values), ["sum"])
 
 
-def test_an_input_is_taken_once(configure):
+def test_inputs_must_be_distinct(configure):
     trainer = SimpleTrainer(configure())
     with pytest.raises(ValueError, match=r"takes each input once, received .*x:0 more than once"):
         trainer.get_predictor(["x", "y", "x:0"], ["error"])
 
 
-def test_what_is_fed_may_be_all_that_is_fetched(configure, kit):
+def test_fed_tensors_may_be_the_only_fetches(configure, kit):
     [x, again] = mixed(configure, kit, lambda predict: predict(X, [3, 4], "hey"), ["x", "x"])
     np.testing.assert_array_equal(x, X)
     np.testing.assert_array_equal(again, X)
@@ -135,7 +135,7 @@ def test_the_same_tensors_have_the_same_predictor(configure):
     assert cpu.outputs[0].device.lower().endswith("cpu:0")
 
 
-def test_a_predictor_that_is_asked_for_late_shares_a_replica(configure, kit):
+def test_a_late_predictor_shares_a_replica(configure, kit):
     trainer = SimpleTrainer(configure())
     trainer.get_predictor(["x", "y"], ["error"])
     trainer.train()
@@ -144,7 +144,7 @@ def test_a_predictor_that_is_asked_for_late_shares_a_replica(configure, kit):
         trainer.get_predictor(["x"], ["mul"], device="/cpu:1")
 
 
-def test_a_predictor_on_a_device_is_there(configure, kit):
+def test_a_predictor_is_on_its_device(configure, kit):
     def predictors(trainer):
         return [trainer.get_predictor(["x", "y"], ["error"], device=device) for device in (None, "/cpu:1")]
 
@@ -158,13 +158,13 @@ def test_a_predictor_on_a_device_is_there(configure, kit):
 
 
 @pytest.mark.parametrize("device", ["/gpu:77", "nowhere", 77, -2, True, 1.0])
-def test_a_device_that_is_not_there(device, configure):
+def test_a_missing_device(device, configure):
     with pytest.raises(ConfigError, match=r"devices?="):
         SimpleTrainer(configure()).get_predictor(["x"], ["error"], device=device)
 
 
 class Scheduled(ModelDesc):
-    """Has a rate that it computes of the step, beside the towers; and in training alone, a tensor "noisy"."""
+    """Has a rate computed from the step, outside of the towers; and only in training, a tensor "noisy"."""
 
     def inputs(self):
         return [tf.TensorSpec([None], tf.float32, "x"), tf.TensorSpec([None], tf.float32, "y")]
@@ -185,7 +185,7 @@ class Scheduled(ModelDesc):
 
 
 @pytest.mark.parametrize("devices", [1, 2])
-def test_what_all_towers_share_is_found_in_each(devices, configure, kit):
+def test_tensors_shared_by_all_towers_are_found_in_each(devices, configure, kit):
     stats = ScalarStats(["learning_rate", "linear/W"])
     seen = Ask(lambda: predictor())
     runner = InferenceRunner(kit.line_data(), stats)

@@ -1,4 +1,4 @@
-"""The rules of tower functions, and how tensors of a tower are found."""
+"""The rules of tower functions, and the look-up of a tower's tensors."""
 
 import numpy as np
 import pytest
@@ -37,13 +37,13 @@ def test_an_evaluation_tower_makes_no_variable(kit, configure, trainable):
 
 
 @pytest.mark.parametrize("trainable", [True, False])
-def test_towers_that_share_make_no_variable_of_their_own(kit, configure, trainable):
+def test_sharing_towers_make_no_separate_variables(kit, configure, trainable):
     model = Scaled(lambda: tf.Variable(1.0, name="own", trainable=trainable)).of(kit)
     with pytest.raises(TowerRuleError, match=OWN.format("tower0/own")):
         SyncMultiGPUTrainer(configure(model=model), TWO)
 
 
-def test_a_keras_layer_new_in_each_tower_is_a_variable_of_its_own(kit, configure):
+def test_a_new_keras_layer_in_each_tower_makes_separate_variables(kit, configure):
     model = Scaled(lambda: tf.keras.layers.Dense(1)(tf.ones([1, 1]))[0, 0]).of(kit)
     with pytest.raises(TowerRuleError, match="nor with a new Keras layer in each tower"):
         SimpleTrainer(configure(model=model)).get_predictor(["x"], ["error"])
@@ -147,7 +147,7 @@ def test_a_trainer_finds_tensors_anywhere_then_in_its_first_tower(kit, configure
 
 
 class Averages:
-    """What batch normalisation of `Net` keeps."""
+    """The statistics of batch normalisation in `Net`."""
 
     @staticmethod
     def after_one_step(kit, configure, make, batches):

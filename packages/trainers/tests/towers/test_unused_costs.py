@@ -1,4 +1,4 @@
-"""Regularizers that were collected and do not count are told of."""
+"""Collected regularizers without effect are reported."""
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ TRAINERS = {
 
 
 class Regularized(ModelDesc):
-    """Layers with regularizers, and a cost made by a function of the output."""
+    """Layers with regularizers, and a cost computed by a function of the output."""
 
     def __init__(self, cost, layers=2):
         self.cost, self.layers = cost, layers
@@ -45,12 +45,12 @@ def warnings(caplog, model, trainer="one"):
 
 
 @pytest.mark.parametrize("trainer", list(TRAINERS))
-def test_none_of_them_is_used(caplog, trainer):
+def test_no_regularizer_is_used(caplog, trainer):
     (message,) = warnings(caplog, Regularized(lambda cost: cost), trainer)
     assert "the cost does not depend on them: fc0/W, fc1/W. Add towerpack_layers" in message
 
 
-def test_some_of_them_are_used(caplog):
+def test_some_regularizers_are_used(caplog):
     def first_alone(cost):
         return cost + tf.get_collection(tf.GraphKeys.REGULARIZATION_LOSSES)[0]
 
@@ -73,5 +73,5 @@ def test_many_are_counted(caplog):
     ],
     ids=["ours", "of tf.losses", "by hand"],
 )
-def test_all_are_used(caplog, add, trainer):
+def test_all_regularizers_are_used(caplog, add, trainer):
     assert not warnings(caplog, Regularized(add), trainer)

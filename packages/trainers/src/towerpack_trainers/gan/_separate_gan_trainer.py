@@ -55,8 +55,7 @@ class SeparateGANTrainer(BuilderTrainer):
         build = as_objectives(self)
 
         def build_with_own_statistics(*inputs: tf.Tensor) -> Any:
-            # Update ops, run with the steps of both networks, would need the forward pass of the other
-            # network.
+            # Update ops, run with each network's steps, would need the forward pass of the other one.
             with argscope(BatchNorm, ema_update="internal"):
                 return build(*inputs)
 

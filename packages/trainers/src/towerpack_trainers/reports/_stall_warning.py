@@ -115,10 +115,10 @@ def describe_stall(status: InputStatus | None) -> str:
         reason = (
             f"The step waits for data, and {waiting[0].name} waits for the flow's next datapoint"
             if waiting
-            else "The step waits for data, and nothing is on its way"
+            else "The step waits for data, and no datapoint is being produced"
         )
     elif status.buffers and all(buffer.fill for buffer in status.buffers):
-        reason = "Data is there, so the step itself, or a callback, is busy or stuck"
+        reason = "Data is available, so the step itself, or a callback, is busy or stuck"
     else:
         reason = "It is not known whether the step waits for data"
     return f"{reason}. {status}"

@@ -93,8 +93,7 @@ class RolloutCollector(Collector):
         self._drawn_from = self._rollout.state_dict()
 
     def _after_train(self) -> None:
-        # As with flows: a second training, such as the one after a dry run, begins in the same state as the
-        # first.
+        # As with flows: a second training, such as one after a dry run, begins in the same state.
         self._rollout.clear()
         self._rollout.load_state_dict(self._found)
 

@@ -35,8 +35,7 @@ _FEWEST = 4
 # many times the number of steps that fill it by the monotonic clock.
 _SPARE = 4
 _ASSUMED_STEP = 0.001  # seconds, until a call has been measured
-# The decision is made under noise, and therefore repeated: after this many steps, then after ten times as
-# many.
+# The decision is noisy, and therefore repeated: after this many steps, then after ten times as many.
 _SINGLES_UNTIL_TRIAL, _SEVERAL_UNTIL_TRIAL = 1_000, 10_000
 # Ops with state that copies share with the step, so that they have the same effect. Random ops are excluded:
 # a copy would draw the same numbers as the original. Tables are excluded, too: TensorFlow reads a table that

@@ -122,8 +122,7 @@ class HookedSession:
             loop.global_step += done
             loop.local_step += done
         except BaseException as error:
-            # The steps before the failed one are done; all of them are done if a signal arrived after the
-            # call.
+            # The steps before the failed one are done; if a signal arrived after the call, all are.
             self._count_again()
             loop.local_step += loop.global_step - before + isinstance(error, tf.errors.OpError)
             raise

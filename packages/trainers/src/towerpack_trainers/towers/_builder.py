@@ -237,8 +237,7 @@ class Builder(abc.ABC):
         """Returns whether layers get a sum function: with several towers, if their number is known."""
         if getattr(self._exchange, "sum", None) is not None:
             return True
-        # An exchange with a sum of None has one process; without the attribute, the number of processes is
-        # unknown.
+        # An exchange with a sum of None has one process; without the attribute, the number is unknown.
         return self._count > 1 and (self._exchange is None or hasattr(self._exchange, "sum"))
 
     # ---- gradients and updates

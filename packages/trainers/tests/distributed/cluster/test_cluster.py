@@ -1,4 +1,4 @@
-"""Who trains together: TF_CONFIG, SLURM, arguments."""
+"""The processes of a training, from TF_CONFIG, SLURM or arguments."""
 
 import json
 
@@ -9,7 +9,7 @@ from towerpack_trainers.distributed import Cluster, ClusterError, resolve_cluste
 
 @pytest.fixture(autouse=True)
 def no_cluster(monkeypatch):
-    """Nothing of the machine's own."""
+    """Removes the machine's own settings."""
     for name in ("TF_CONFIG", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS"):
         monkeypatch.delenv(name, raising=False)
 
@@ -61,7 +61,7 @@ def test_slurm_without_its_variables_is_named(monkeypatch):
         resolve_cluster()
 
 
-def test_nothing_says_it():
+def test_no_description_of_the_cluster():
     with pytest.raises(ClusterError, match=r"no TF_CONFIG.*launch --processes 2"):
         resolve_cluster()
 
@@ -101,7 +101,7 @@ def test_addresses_are_checked(address):
         Cluster.of([address], 0)
 
 
-def test_one_address_is_no_list():
+def test_one_address_is_not_a_list():
     with pytest.raises(ClusterError, match="expected a list"):
         Cluster.of("a:1", 0)
 
@@ -122,6 +122,6 @@ def test_no_process():
         Cluster.of([], 0)
 
 
-def test_fingerprints_tell_clusters_apart():
+def test_fingerprints_distinguish_clusters():
     one, two = Cluster.of(["a:1", "b:1"], 0), Cluster.of(["b:1", "a:1"], 0)
     assert one.fingerprint == Cluster.of(["a:1", "b:1"], 1).fingerprint != two.fingerprint

@@ -1,4 +1,4 @@
-"""The launcher, with processes that are real and light."""
+"""The launcher, with real but small processes."""
 
 import os
 import signal
@@ -29,7 +29,7 @@ def wait_for_ever():
 
 @pytest.fixture(autouse=True)
 def as_in_a_shell():
-    """Python's own handler: a shell starts what runs in the background to ignore Ctrl-C."""
+    """Installs Python's own handler, since background jobs of a shell ignore Ctrl-C."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
@@ -94,7 +94,7 @@ def test_a_stopped_process_is_killed(script):
     assert launch(command, 2, grace=0.3) == 3
 
 
-def test_restarts_start_all_again(script, tmp_path, capfd):
+def test_a_restart_starts_all_processes(script, tmp_path, capfd):
     command = script("""
         if count(f"starts{rank}") < 3 and rank == 0:
             sys.exit(1)
@@ -113,7 +113,7 @@ def test_restarts_with_fewer_processes(script, tmp_path):
     assert (tmp_path / "starts0").read_text().split("\n")[:4] == ["0 of 3", "0 of 2", "0 of 2", "0 of 2"]
 
 
-def test_restarts_come_to_an_end(script, tmp_path):
+def test_restarts_are_limited(script, tmp_path):
     assert launch(script("count('starts'); sys.exit(9)"), 1, max_restarts=2) == 9
     assert len((tmp_path / "starts").read_text().splitlines()) == 3
 
@@ -142,7 +142,7 @@ def test_signals_are_forwarded_and_nothing_is_restarted(script, tmp_path, number
     assert len((tmp_path / "ready").read_text().splitlines()) == 2
 
 
-def test_what_it_was_started_to_ignore_it_does_not_forward(script, tmp_path, capfd):
+def test_ignored_signals_are_not_forwarded(script, tmp_path, capfd):
     command = script("""
         def leave(number, frame):
             count(f"told {number}")
@@ -175,13 +175,13 @@ def test_what_it_was_started_to_ignore_it_does_not_forward(script, tmp_path, cap
     assert f"Ctrl-C has no effect. Use `kill {os.getpid()}` (SIGTERM) to end it" in err
 
 
-def test_handlers_of_before_are_back(script):
+def test_earlier_handlers_are_restored(script):
     before = signal.getsignal(signal.SIGTERM)
     launch(script(""), 1)
     assert signal.getsignal(signal.SIGTERM) is before
 
 
-def test_each_start_has_a_token_of_its_own(script, tmp_path):
+def test_each_start_has_a_different_token(script, tmp_path):
     command = script("""
         with open(f"token{rank}", "a") as file:
             file.write(os.environ["TOWERPACK_TOKEN"] + "\\n")
@@ -194,7 +194,7 @@ def test_each_start_has_a_token_of_its_own(script, tmp_path):
     assert all(len(token) == 32 for token in tokens[0])
 
 
-def test_the_command_finds_signals_as_a_shell_leaves_them(script, capfd):
+def test_the_command_inherits_the_signals_of_a_shell(script, capfd):
     assert launch(script("sys.exit(0)"), 1) == 0
     assert launch(["/bin/sh", "-c", "grep SigIgn /proc/self/status"], 1) == 0
     ignored = int(capfd.readouterr().out.split()[-1], 16)
@@ -202,8 +202,8 @@ def test_the_command_finds_signals_as_a_shell_leaves_them(script, capfd):
 
 
 @pytest.mark.parametrize("end", ["wait", "exit 3"])
-def test_what_a_shell_has_started_ends_with_it(tmp_path, monkeypatch, end):
-    """Of rank 0, a shell that waits; of rank 1, one that has failed already."""
+def test_children_of_a_shell_end_with_it(tmp_path, monkeypatch, end):
+    """Rank 0 is a shell that waits; rank 1 is a shell that has already failed."""
     monkeypatch.chdir(tmp_path)
     rank = "$(echo $TF_CONFIG | grep -o '\"index\": [0-9]*' | grep -o '[0-9]*')"
     ending = f"if [ {rank} = 0 ]; then {end}; else exit 3; fi"
@@ -268,7 +268,7 @@ def test_numbers_are_checked(arguments, message):
         launch([sys.executable, "-c", ""], **arguments)
 
 
-def test_a_program_that_is_not_there():
+def test_a_missing_program():
     with pytest.raises(LaunchError, match="'/no/such/program 5' cannot be started: there is no program"):
         launch(["/no/such/program", "5"], 1)
     with pytest.raises(LaunchError, match="there is no program ''"):
@@ -279,7 +279,7 @@ def test_exit_codes():
     assert [exit_code(code) for code in (0, 5, -9, -15)] == [0, 5, 137, 143]
 
 
-def test_how_many_processes():
+def test_numbers_of_processes():
     assert [processes_of_try(k, 4, None) for k in range(3)] == [4, 4, 4]
     assert [processes_of_try(k, 4, 3) for k in range(3)] == [4, 3, 3]
 

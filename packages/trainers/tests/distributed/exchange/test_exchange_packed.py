@@ -14,7 +14,7 @@ TYPES = (tf.float32, tf.int64)
 
 
 def exchange(tensors, limit):
-    """What was sent, and what came back: the doubles."""
+    """The sent tensors, and the received ones: the doubles."""
     sent = []
 
     def double(flat):
@@ -56,10 +56,10 @@ def test_the_first_tensor_is_first():
 
 @pytest.mark.parametrize(
     ("limit", "sizes"),
-    # Every second tensor is of integers; one bucket of each type is being filled at a time.
+    # Every second tensor has integers; one bucket of each dtype is filled at a time.
     [(1, [6, 1, 5, 4, 0, 2]), (7, [6, 7, 5]), (1000, [11, 7])],
 )
-def test_tensors_come_back_as_they_were(limit, sizes):
+def test_tensors_are_restored(limit, sizes):
     shapes = [(2, 3), (), (5,), (1, 1, 4), (0,), (2,)]
     with tf.Graph().as_default(), tf.Session() as sess:
         tensors = [

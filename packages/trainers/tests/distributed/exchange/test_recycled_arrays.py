@@ -1,4 +1,4 @@
-"""Memory of exchanged gradients is used again, and never while anybody sees it."""
+"""Memory of exchanged gradients is reused, but never while it is still visible."""
 
 import gc
 
@@ -16,7 +16,7 @@ def address(array):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_memory_comes_back_with_the_last_view(dtype):
+def test_memory_is_reused_after_the_last_view(dtype):
     arrays, dtype = RecycledArrays(), np.dtype(dtype)
 
     def row():
@@ -29,7 +29,7 @@ def test_memory_comes_back_with_the_last_view(dtype):
     begin, corner = address(whole), parts[0][1:].T[:2]
     del whole, parts
     second = row()
-    assert address(second[0]) != begin  # the corner is still there
+    assert address(second[0]) != begin  # a view of the corner still exists
     del corner
     gc.collect()
     assert address(row()[0]) == begin
@@ -47,7 +47,7 @@ def test_parts_lie_side_by_side(shapes):
     assert sum((whole >= 0).tolist()) == sum(part.size for part in parts)
 
 
-def test_tensorflow_takes_them_as_they_are_and_what_it_holds_stays():
+def test_tensorflow_uses_them_without_a_copy_and_held_memory_is_not_reused():
     arrays, addresses = RecycledArrays(), []
 
     def tenfold(values):

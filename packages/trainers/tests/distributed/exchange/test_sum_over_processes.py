@@ -1,4 +1,4 @@
-"""Sums over processes: their order, what a process that stops does, and what cannot be summed."""
+"""Sums over processes: their order, the signal of a stopping process, and unsupported tensors."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ class Group:
 
 
 class WithItself(Communicator):
-    """Every other process has what this one has; notes the order in which exchanges run."""
+    """All other processes have the values of this one; records the order of exchanges."""
 
     def __init__(self, size=2, stopping=0.0):
         self.group, self.ran, self.made, self.stopping = Group(size), [], 0, stopping
@@ -49,7 +49,7 @@ def graph():
 
 
 @pytest.mark.parametrize("dtype", [tf.float32, tf.float64, tf.bfloat16], ids=lambda dtype: dtype.name)
-def test_a_sum_has_shape_and_type_of_what_is_summed(graph, dtype):
+def test_a_sum_has_the_shape_and_dtype_of_its_terms(graph, dtype):
     total = SumOverProcesses(WithItself(3))
     sums = [total(tf.constant(value, dtype)) for value in ([[1.0, 2.0]], 4.0, np.zeros([0, 2]))]
     assert [(s.dtype, s.shape.as_list()) for s in sums] == [(dtype, [1, 2]), (dtype, []), (dtype, [0, 2])]
@@ -59,8 +59,8 @@ def test_a_sum_has_shape_and_type_of_what_is_summed(graph, dtype):
     assert total.taken == [f"{dtype.name} [1, 2]", f"{dtype.name} []", f"{dtype.name} [0, 2]"]
 
 
-def test_exchanges_come_in_the_order_in_which_they_were_built(graph):
-    """Of the model, and then of each objective by itself: the second one needs none of the first one's."""
+def test_exchanges_run_in_the_order_of_their_construction(graph):
+    """First those of the model, then those of each objective, independently of other objectives."""
     communicator = WithItself()
     exchange = AverageOverProcesses(communicator)
     ones = tf.ones([1])
@@ -76,7 +76,7 @@ def test_exchanges_come_in_the_order_in_which_they_were_built(graph):
             assert [number for number, _ in communicator.ran] == order
 
 
-def test_a_process_that_stops_takes_part_in_the_first_sum(graph):
+def test_a_stopping_process_takes_part_in_the_first_sum(graph):
     communicator = WithItself()
     exchange = AverageOverProcesses(communicator)
     exchange.sum(tf.ones([2]))
@@ -87,7 +87,7 @@ def test_a_process_that_stops_takes_part_in_the_first_sum(graph):
     assert communicator.ran == [(-1, [1.0, 0.0, 0.0])]
 
 
-def test_nobody_goes_on_when_another_process_stops(graph):
+def test_no_process_continues_when_another_one_stops(graph):
     communicator = WithItself(stopping=0.5)
     exchange = AverageOverProcesses(communicator)
     exchange.sum(tf.ones([2]))
@@ -105,10 +105,10 @@ def test_nobody_goes_on_when_another_process_stops(graph):
         (tf.float32, [None], r"received x:0 of shape \(None,\) and type float32"),
     ],
 )
-def test_what_cannot_be_summed(graph, dtype, shape, message):
+def test_unsupported_tensors(graph, dtype, shape, message):
     with pytest.raises(ConfigError, match=message):
         SumOverProcesses(WithItself())(tf.placeholder(dtype, shape, "x"))
 
 
-def test_one_process_has_nobody_to_sum_with():
+def test_a_single_process_has_no_sum():
     assert AverageOverProcesses(WithItself(1)).sum is None

@@ -23,7 +23,7 @@ def connected():
 
 @settings(deadline=None)
 @given(st.lists(st.recursive(st.none() | st.integers() | st.text(), st.lists, max_leaves=5), max_size=5))
-def test_messages_arrive_as_they_were_sent(messages):
+def test_messages_arrive_unchanged(messages):
     with connected() as (one, other), contextlib.closing(Connection(other)) as receiver:
         for message in messages:
             one.send(message)
@@ -39,7 +39,7 @@ def test_messages_in_pieces():
         assert receiver.receive(5) == ["long", "x" * 500]
 
 
-def test_all_complete_messages_come_with_one_read():
+def test_one_read_returns_all_complete_messages():
     with connected() as (sender, receiving), connected() as (receiver, sending):
         sender.send(1)
         sender.send(2)
@@ -102,7 +102,7 @@ def test_damaged_messages(body, message):
             receiver.receive(5)
 
 
-def test_what_is_too_large_is_refused_by_its_header():
+def test_a_large_message_is_refused_by_its_header():
     with connected() as (receiver, sending):
         receiver.largest = 1000
         sending.sendall(b"TWP1" + (1 << 29).to_bytes(4, "big"))
@@ -112,8 +112,8 @@ def test_what_is_too_large_is_refused_by_its_header():
 
 @settings(deadline=None, max_examples=20)
 @given(st.lists(st.integers(0, 300_000), max_size=20))
-def test_posts_wait_for_nobody_and_arrive_whole(sizes):
-    """Whoever does not read yet gets all of it later, in order."""
+def test_posts_do_not_wait_and_arrive_complete(sizes):
+    """A process that does not read yet receives everything later, in order."""
     with connected() as (sender, receiving), contextlib.closing(Connection(receiving)) as receiver:
         for number, size in enumerate(sizes):
             sender.post(encode([number, "x" * size]))

@@ -1,4 +1,4 @@
-"""What two processes prove to each other before they train together."""
+"""The mutual authentication of two processes before they train together."""
 
 import json
 
@@ -20,7 +20,7 @@ JSON = st.recursive(
 
 
 @given(st.integers(1, 2), st.sampled_from(["control", "heartbeat"]))
-def test_both_prove_that_they_belong_together(rank, purpose):
+def test_both_sides_prove_their_membership(rank, purpose):
     challenge = PROPER.challenge()
     hello = PROPER.hello(challenge, rank, purpose)
     assert PROPER.refusal(challenge, hello) is None
@@ -36,23 +36,23 @@ def test_nothing_of_a_hello_can_be_changed(field, value):
 
 
 @given(JSON)
-def test_whatever_else_is_said_is_refused(message):
+def test_any_other_message_is_refused(message):
     assert PROPER.refusal(PROPER.challenge(), message) is not None
 
 
-def test_a_hello_serves_one_call_alone():
+def test_a_hello_is_valid_for_one_call():
     hello = PROPER.hello(PROPER.challenge(), 1, "control")
     assert "its token is not the chief's" in PROPER.refusal(PROPER.challenge(), hello)
 
 
-def test_an_answer_serves_one_call_alone():
+def test_an_answer_is_valid_for_one_call():
     challenge = PROPER.challenge()
     one, other = (PROPER.hello(challenge, 1, "control") for _ in range(2))
     with pytest.raises(RendezvousError, match="does not have the token"):
         PROPER.check_answer(challenge, one, PROPER.welcome(challenge, other))
 
 
-def test_the_token_does_not_travel_and_is_not_shown():
+def test_the_token_is_neither_sent_nor_shown():
     challenge = PROPER.challenge()
     hello = PROPER.hello(challenge, 1, "control")
     said = json.dumps([challenge, hello, PROPER.welcome(challenge, hello)]) + repr(PROPER)
@@ -84,13 +84,13 @@ def test_other_ranks(rank):
 
 
 @pytest.mark.parametrize("answer", [5, [], {}, {"welcome": True}, None])
-def test_what_is_no_answer(answer):
+def test_invalid_answers(answer):
     challenge = PROPER.challenge()
     with pytest.raises(ValueError, match="instead of an answer"):
         PROPER.check_answer(challenge, PROPER.hello(challenge, 1, "control"), answer)
 
 
 @pytest.mark.parametrize("challenge", [5, [], {}, {"challenge": 7}])
-def test_what_is_no_challenge(challenge):
+def test_invalid_challenges(challenge):
     with pytest.raises(ValueError, match="instead of a challenge"):
         PROPER.hello(challenge, 1, "control")

@@ -1,4 +1,4 @@
-"""Processes that find one another, agree, and notice who is lost. Threads stand in for processes here."""
+"""Processes that connect, agree, and detect lost processes. Threads stand in for processes here."""
 
 import contextlib
 import threading
@@ -20,8 +20,8 @@ from towerpack_trainers.distributed.group import (
     receive_calls,
 )
 
-QUICK = 1.0  # seconds of silence that count as death
-PATIENT = 30.0  # the same, where nothing is silent: a busy machine must not make it so
+QUICK = 1.0  # seconds of silence after which a process counts as lost
+PATIENT = 30.0  # the same for tests without silence: a busy machine must not cause it
 
 
 class Wire:
@@ -35,7 +35,7 @@ class Wire:
         return self.connection.fileno()
 
     def send(self, message, timeout=None):
-        if not self.dead:  # nor tells a dead process one neighbour about the end of its wire to another
+        if not self.dead:  # a dead process does not report the end of one wire on another
             self.connection.send(message, timeout)
 
     @property
@@ -59,7 +59,7 @@ class Wire:
 
 
 class Process:
-    """A group, and the wires that it is cut off from when the process is killed."""
+    """A group, and the wires that are cut when the process is killed."""
 
     def __init__(self, names, rank, found, peer_timeout):
         self._dead = []
@@ -72,7 +72,7 @@ class Process:
         self.group = ProcessGroup(rank, names, self._wires, peer_timeout)
 
     def send_heartbeat(self, rank, message):
-        """Sends whatever it is where heartbeats are expected."""
+        """Sends arbitrary data instead of heartbeats."""
         self._wires.heartbeat[rank].connection.post(encode(message))
 
     def stop_reading(self):
@@ -84,14 +84,14 @@ class Process:
             wire.works = False
 
     def die(self):
-        """What the kernel does to the connections of a process that is killed."""
+        """Closes the connections, as the kernel does for a killed process."""
         self._dead.append(True)
         self._wires.close()
 
 
 @contextlib.contextmanager
 def processes(size, peer_timeout=PATIENT):
-    """The processes of all ranks, which have met."""
+    """The connected processes of all ranks."""
     addresses = free_addresses(size)
     names = [f"rank {rank} ({address})" for rank, address in enumerate(addresses)]
     handshake = Handshake(names, "test")
@@ -165,7 +165,9 @@ def test_a_dead_process_is_named_by_all_others():
         third.die()
         errors = [wait_for_error(process.group) for process in (chief, other)]
         assert [error.rank for error in errors] == [2, 2]
-        assert all("rank 2 (127.0.0.1:" in str(error) and "has ended" in str(error) for error in errors)
+        assert all(
+            "rank 2 (127.0.0.1:" in str(error) and "its process ended" in str(error) for error in errors
+        )
         assert time.monotonic() - time_of_death < 10  # long before its silence would have counted
 
 
@@ -175,7 +177,7 @@ def test_a_dead_chief_is_named_by_all_others():
         assert [wait_for_error(process.group).rank for process in others] == [0, 0]
 
 
-def test_who_waits_for_a_dead_process_is_woken():
+def test_waiting_for_a_dead_process_is_interrupted():
     with processes(3) as [chief, other, third], ThreadPoolExecutor(2) as pool:
         waiting = [pool.submit(process.group.barrier) for process in (chief, other)]
         third.die()
@@ -184,7 +186,7 @@ def test_who_waits_for_a_dead_process_is_woken():
                 wait.result(20)
 
 
-def test_a_failure_is_told_with_its_reason():
+def test_a_failure_is_reported_with_its_reason():
     with joined(3) as groups:
         groups[1].close("ValueError: a bad image")
         for group in (groups[0], groups[2]):
@@ -193,7 +195,7 @@ def test_a_failure_is_told_with_its_reason():
             assert "it failed: ValueError: a bad image" in str(error)
 
 
-def test_leaving_is_no_failure():
+def test_leaving_is_not_a_failure():
     with joined(3, QUICK) as groups:
         together(groups, ProcessGroup.barrier)
         groups[2].close()
@@ -201,7 +203,7 @@ def test_leaving_is_no_failure():
         together(groups[:2], ProcessGroup.check)
 
 
-def test_silence_is_death():
+def test_a_silent_process_is_lost():
     """A chief that accepts calls and then says nothing more, as a stopped process."""
     addresses = free_addresses(1)
     with contextlib.closing(listen(int(addresses[0].split(":")[1]))) as listener:
@@ -247,10 +249,10 @@ def test_a_block_is_interrupted_while_it_runs_and_not_after():
         assert not cancelled.is_set()
 
 
-def test_who_does_not_come_is_named_by_its_progress():
+def test_an_absent_process_is_named_with_its_progress():
     with joined(3) as groups, contextlib.ExitStack() as steps:
         with groups[1].interruptible(40, list):
-            pass  # then 41 steps are finished
+            pass  # 41 steps are finished now
         for group in (groups[0], groups[2]):
             steps.enter_context(group.interruptible(41, list))
         deadline = time.monotonic() + 10
@@ -273,8 +275,8 @@ def test_a_block_that_takes_too_long_is_interrupted():
             assert cancelled.wait(20)
 
 
-def test_a_cancelled_block_fails_with_who_was_lost():
-    """Whatever it raises: a session that is closed under a step raises errors of many kinds."""
+def test_a_cancelled_block_names_the_lost_process():
+    """Regardless of its error: a session closed during a step raises various errors."""
     with processes(2) as [chief, other]:
         cancelled, broken = threading.Event(), RuntimeError("Session is closed.")
         with (
@@ -287,12 +289,12 @@ def test_a_cancelled_block_fails_with_who_was_lost():
         assert caught.value.__cause__ is broken
 
 
-def test_an_error_of_a_block_that_nobody_cancelled_stays():
+def test_an_error_of_a_block_without_cancellation_is_unchanged():
     with processes(2) as [chief, _], pytest.raises(KeyError), chief.group.interruptible(3, list):
         raise KeyError("own")
 
 
-def test_a_cancellation_that_fails_ends_no_heartbeats():
+def test_a_failed_cancellation_does_not_end_heartbeats():
     def fail():
         raise OSError("it cannot be cancelled")
 
@@ -302,11 +304,11 @@ def test_a_cancellation_that_fails_ends_no_heartbeats():
         chief.group.interruptible(3, fail),
     ):
         third.die()
-        wait_for_error(other.group)  # which the chief told
+        wait_for_error(other.group)  # reported by the chief
         wait_for_error(chief.group)
 
 
-# ---- heartbeats that are no such
+# ---- invalid heartbeats
 
 
 DAMAGED = {
@@ -323,19 +325,19 @@ DAMAGED = {
 
 @pytest.mark.parametrize("message", DAMAGED.values(), ids=DAMAGED)
 @pytest.mark.parametrize("sender", [0, 1])
-def test_damaged_heartbeats_end_who_sent_them(sender, message):
+def test_invalid_heartbeats_end_their_sender(sender, message):
     with processes(3) as started:
         receiver = 1 - sender
         started[sender].send_heartbeat(receiver, message)
         error = wait_for_error(started[receiver].group)
         assert error.rank == sender
         assert "it sent an invalid heartbeat: " in str(error)
-        if receiver == 0:  # its thread goes on, and tells the others
+        if receiver == 0:  # its thread continues, and reports to the others
             assert wait_for_error(started[2].group).rank == 1
 
 
-def test_the_end_of_the_thread_is_told():
-    """No heartbeat is followed any more, so the training must not wait for one."""
+def test_the_end_of_the_thread_is_reported():
+    """Heartbeats are no longer read, so the training must not wait for one."""
     with processes(2) as [chief, other]:
         chief.break_heartbeats()
         error = wait_for_error(chief.group)
@@ -343,7 +345,7 @@ def test_the_end_of_the_thread_is_told():
         assert wait_for_error(other.group).rank == 0
 
 
-def test_who_does_not_read_delays_nobody():
+def test_a_process_that_does_not_read_delays_no_other():
     """Its connection fills up; then it misses heartbeats, and the others do not."""
     with processes(3) as [chief, other, third]:
         third.stop_reading()
@@ -355,7 +357,7 @@ def test_who_does_not_read_delays_nobody():
         assert [wait_for_error(process.group).rank for process in (chief, other)] == [2, 2]
 
 
-def test_reasons_to_stop_are_told():
+def test_reasons_to_stop_are_reported():
     with joined(3) as groups:
         groups[1].announce_stop("enough")
         assert "rank 1" in groups[2].reason_of_stop(10)
@@ -365,7 +367,7 @@ def test_reasons_to_stop_are_told():
 # ---- the rendezvous
 
 
-def test_who_is_missing_is_named():
+def test_missing_processes_are_named():
     addresses = free_addresses(3)
     with ThreadPoolExecutor(2) as pool:
         came = [pool.submit(join_cluster, Cluster.of(addresses, rank), 1.5) for rank in (0, 1)]

@@ -1,4 +1,4 @@
-"""How processes find one another, with strangers at the port, and processes that come, go and come again."""
+"""The rendezvous of processes, with strangers at the port, and with processes that leave and return."""
 
 import contextlib
 import json
@@ -31,14 +31,14 @@ def frame(body, magic=b"TWP1", length=None):
 
 @contextlib.contextmanager
 def chief(size=2, timeout=8.0, **options):
-    """The chief of a cluster, which waits for the others; its addresses, and its group to come."""
+    """The chief of a cluster, which waits for the others; its addresses, and the future of its group."""
     addresses = free_addresses(size)
     with ThreadPoolExecutor(1) as pool:
         yield addresses, pool.submit(join_cluster, Cluster.of(addresses, 0), timeout, **options)
 
 
 def call(address):
-    """A socket that is connected with the chief, which may not listen yet."""
+    """A socket connected to the chief, after waiting for the chief to listen."""
     host, _, port = address.rpartition(":")
     deadline = time.monotonic() + 20
     while True:
@@ -50,7 +50,7 @@ def call(address):
 
 
 def assert_all_meet(addresses, future, **options):
-    """All other processes join, and agree with the chief."""
+    """Makes all other processes join, and checks their agreement with the chief."""
     others = range(1, len(addresses))
     with ThreadPoolExecutor(len(addresses)) as pool, contextlib.ExitStack() as left:
         coming = [pool.submit(join_cluster, Cluster.of(addresses, rank), 20, **options) for rank in others]
@@ -90,15 +90,15 @@ STRANGERS = {
 
 
 @pytest.mark.parametrize("stranger", STRANGERS.values(), ids=STRANGERS)
-def test_strangers_delay_nothing(stranger):
+def test_strangers_cause_no_delay(stranger):
     with chief() as (addresses, future), contextlib.ExitStack() as sockets:
         for _ in range(3):
             stranger(sockets.enter_context(call(addresses[0])))
-        # Were each heard to the end, or given its ten seconds, the chief would give up first.
+        # If the chief waited for each of them, or for ten seconds each, it would time out first.
         assert_all_meet(addresses, future)
 
 
-def test_a_byte_now_and_then_does_not_hold_the_chief():
+def test_slow_callers_do_not_block_the_chief():
     with chief(timeout=1.0) as (addresses, future), call(addresses[0]) as sock:
         over = threading.Event()
 
@@ -119,8 +119,8 @@ def test_a_byte_now_and_then_does_not_hold_the_chief():
             dripping.join()
 
 
-def test_more_strangers_than_there_may_be_files():
-    """Those that are silent for longest make room."""
+def test_more_strangers_than_open_files():
+    """The callers with the longest silence are dropped."""
     resource = pytest.importorskip("resource")
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     with chief(timeout=20) as (addresses, future), contextlib.ExitStack() as sockets:
@@ -129,7 +129,7 @@ def test_more_strangers_than_there_may_be_files():
         used = max(map(int, os.listdir("/proc/self/fd"))) + 20
         resource.setrlimit(resource.RLIMIT_NOFILE, (used, before[1]))
         try:
-            with contextlib.suppress(OSError):  # no file is left to this side, either
+            with contextlib.suppress(OSError):  # this side has no file left, either
                 while True:
                     sockets.enter_context(socket.create_connection(first.getpeername(), 5))
             sockets.close()
@@ -146,11 +146,11 @@ def test_too_few_files_for_the_cluster(monkeypatch):
         join_cluster(Cluster.of(addresses, 0), 1)
 
 
-# ---- processes that go and come again
+# ---- processes that leave and return
 
 
 def introduce(addresses, rank, purpose):
-    """What a process says first, without waiting for the answer; its connection."""
+    """Sends the first message of a process without waiting for the answer; returns its connection."""
     host, _, port = addresses[0].rpartition(":")
     cluster = Cluster.of(addresses, rank)
     handshake = Handshake([f"rank {k}" for k in range(len(addresses))], cluster.fingerprint)
@@ -160,14 +160,14 @@ def introduce(addresses, rank, purpose):
     return connection
 
 
-def test_who_gave_up_before_the_answer_may_try_again():
+def test_a_caller_that_gave_up_may_try_again():
     with chief() as (addresses, future):
         for purpose in ("control", "heartbeat", "control"):
             introduce(addresses, 1, purpose).close()
         assert_all_meet(addresses, future)
 
 
-def test_who_is_welcome_and_says_no_more_has_not_joined():
+def test_an_accepted_but_silent_caller_has_not_joined():
     with chief(timeout=1.0) as (addresses, future), contextlib.ExitStack() as left:
         for purpose in ("control", "heartbeat"):
             connection = left.enter_context(contextlib.closing(introduce(addresses, 1, purpose)))
@@ -176,7 +176,7 @@ def test_who_is_welcome_and_says_no_more_has_not_joined():
             future.result(20)
 
 
-def test_who_had_joined_and_died_may_come_again():
+def test_a_process_that_died_after_joining_may_return():
     with chief(size=3) as (addresses, future):
         for purpose in ("control", "heartbeat"):
             with contextlib.closing(introduce(addresses, 2, purpose)) as connection:
@@ -186,7 +186,7 @@ def test_who_had_joined_and_died_may_come_again():
 
 
 @pytest.mark.slow
-def test_many_processes_meet_at_once():
+def test_many_processes_connect_at_once():
     with chief(size=64, timeout=60) as (addresses, future):
         assert_all_meet(addresses, future)
 
@@ -194,7 +194,7 @@ def test_many_processes_meet_at_once():
 # ---- the token
 
 
-def test_who_knows_the_token_may_join():
+def test_a_process_with_the_token_may_join():
     with chief(token=TOKEN) as (addresses, future):
         assert_all_meet(addresses, future, token=TOKEN)
 
@@ -206,7 +206,7 @@ def test_the_token_of_the_environment(monkeypatch):
 
 
 @pytest.mark.parametrize(("chiefs", "other"), [(TOKEN, TOKEN + "!"), (TOKEN, ""), ("", TOKEN)])
-def test_another_token_is_refused_and_delays_nobody(chiefs, other):
+def test_another_token_is_refused_without_delay(chiefs, other):
     with chief(token=chiefs) as (addresses, future):
         had = "one" if chiefs else "none"
         with pytest.raises(RendezvousError, match=rf"refused .*token is not the chief's, which has {had}"):
@@ -214,8 +214,8 @@ def test_another_token_is_refused_and_delays_nobody(chiefs, other):
         assert_all_meet(addresses, future, token=chiefs)
 
 
-def test_a_chief_has_to_know_the_token_too():
-    """Else whoever takes the chief's address would train with the others."""
+def test_the_chief_needs_the_token_too():
+    """Otherwise a stranger at the chief's address could train with the others."""
     handshake = Handshake(["rank 0", "rank 1"], "test")
     with contextlib.closing(listen(0, "127.0.0.1")) as listener, ThreadPoolExecutor(1) as pool:
         address = f"127.0.0.1:{listener.getsockname()[1]}"
@@ -244,7 +244,7 @@ def test_something_else_at_the_chiefs_address():
 
 @pytest.mark.parametrize("host", ["10.0.0.2", "node7", "0.0.0.0"])
 @pytest.mark.parametrize("rank", [0, 1])
-def test_over_a_network_there_has_to_be_a_token(monkeypatch, host, rank):
+def test_a_token_is_required_over_a_network(monkeypatch, host, rank):
     monkeypatch.delenv("TOWERPACK_TOKEN", raising=False)
     message = rf"one of them is at '{host}'.*Set TOWERPACK_TOKEN .*same secret.*openssl"
     with pytest.raises(ClusterError, match=message):
@@ -252,11 +252,11 @@ def test_over_a_network_there_has_to_be_a_token(monkeypatch, host, rank):
 
 
 def test_a_token_that_can_be_guessed():
-    with pytest.raises(ClusterError, match="token= has 6 characters: expected at least 16"):
+    with pytest.raises(ClusterError, match="token= has 6 characters; expected at least 16"):
         join_cluster(Cluster.of(["127.0.0.1:1", "127.0.0.1:2"], 0), 1, token="secret")
 
 
-def test_on_loopback_the_chief_listens_there_alone():
+def test_on_loopback_the_chief_listens_only_there():
     """No other host can call it; another address of this host stands for one."""
     with chief() as (addresses, future):
         call(addresses[0]).close()

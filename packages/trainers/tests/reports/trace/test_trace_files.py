@@ -1,4 +1,4 @@
-"""Traces of one machine are put together; others are refused."""
+"""Traces of one machine are merged; others are refused."""
 
 import json
 
@@ -31,7 +31,7 @@ def trace(tmp_path):
     return write
 
 
-def test_the_command_puts_traces_together(trace, tmp_path, capsys):
+def test_the_command_merges_traces(trace, tmp_path, capsys):
     one, two, out = trace("one.json", 1), trace("two.json", 2), tmp_path / "out.json"
     assert main(["trace", "merge", str(one), str(two), "-o", str(out)]) == 0
     assert capsys.readouterr().out == f"2 spans of 2 processes: {out}, for ui.perfetto.dev\n"
@@ -48,7 +48,7 @@ def test_the_command_puts_traces_together(trace, tmp_path, capsys):
 def test_traces_of_different_clocks_are_refused(trace, name, other, tmp_path, capsys):
     one, two = trace("one.json"), trace("two.json", **{name: other})
     with pytest.raises(
-        TraceError, match=f"two.json is of the {name} '{other}', and .*one.json of '{CLOCK[name]}'"
+        TraceError, match=f"two.json has the {name} '{other}', but .*one.json has '{CLOCK[name]}'"
     ):
         merge_traces([one, two])
     assert main(["trace", "merge", str(one), str(two), "-o", str(tmp_path / "out.json")]) == 1
@@ -65,12 +65,12 @@ def test_traces_of_different_clocks_are_refused(trace, name, other, tmp_path, ca
         ('{"traceEvents": [], "otherData": {"clock": 1}}', "does not describe its clock"),
     ],
 )
-def test_what_is_no_trace_is_refused(tmp_path, text, message):
+def test_files_that_are_not_traces_are_refused(tmp_path, text, message):
     (tmp_path / "bad.json").write_text(text)
     with pytest.raises(TraceError, match=f"bad.json {message}"):
         read_trace(tmp_path / "bad.json")
 
 
-def test_a_file_that_is_not_there(tmp_path, capsys):
+def test_a_missing_file(tmp_path, capsys):
     assert main(["trace", "merge", str(tmp_path / "none.json"), "-o", str(tmp_path / "out.json")]) == 1
     assert "No such file" in capsys.readouterr().err

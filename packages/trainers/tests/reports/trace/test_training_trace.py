@@ -1,4 +1,4 @@
-"""The trace of a training: what it shows, that it changes nothing, and that it is there however it ends."""
+"""The trace of a training: its contents, its lack of side effects, and its presence after any end."""
 
 import json
 import os
@@ -14,7 +14,7 @@ from towerpack_trainers.testing import SmallFlow, SmallModel
 
 
 class KeepsVariables(Callback):
-    """Takes the variables of the end."""
+    """Records the final variables."""
 
     def _after_train(self):
         self.values = self.trainer.sess.run(self.graph.get_collection("trainable_variables"))
@@ -83,7 +83,7 @@ def test_a_trace_shows_the_training_and_changes_nothing(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_training_that_is_interrupted_leaves_its_trace(tmp_path):
+def test_an_interrupted_training_writes_its_trace(tmp_path):
     class Interrupts(Callback):
         """Ends the training as Ctrl-C does."""
 
@@ -117,7 +117,7 @@ def test_the_number_of_spans_is_limited(tmp_path):
     assert "2 more spans of the training were omitted from here on" in text
 
 
-def test_what_a_killed_worker_has_written_is_kept(tmp_path, monkeypatch):
+def test_spans_of_a_killed_worker_are_kept(tmp_path, monkeypatch):
     monkeypatch.setenv("TOWERPACK_TRACE", "of another trace")
     with TrainingTrace(tmp_path / "trace.json", LoopState(1)):
         file = os.path.join(os.environ["TOWERPACK_TRACE"], "7.jsonl")
@@ -139,7 +139,7 @@ def test_what_a_killed_worker_has_written_is_kept(tmp_path, monkeypatch):
     assert os.environ["TOWERPACK_TRACE"] == "of another trace"
 
 
-def test_without_a_trace_nothing_is_in_between():
+def test_without_a_trace_calls_are_not_wrapped():
     loop, sess = LoopState(1), object()
     with TrainingTrace(None, loop):
         assert loop.record is None

@@ -1,4 +1,4 @@
-"""Simulators act while the learner learns, and whatever fails ends both."""
+"""Simulators act during learning, and any failure ends both."""
 
 import queue
 import threading
@@ -79,7 +79,7 @@ class WalkSimulators:
 
 
 class Watch(Callback):
-    """Keeps statistics and counters."""
+    """Records statistics and counters."""
 
     def _before_train(self):
         self.returns, self.shares = [], {}
@@ -109,9 +109,9 @@ def test_it_learns_and_ends_the_simulators(walks, walker):
     watch = train(simulators, walker.of(simulators), batch_size=4, predictors=2)
     assert not simulators.running
     assert not [thread for thread in threading.enumerate() if "Predictor" in thread.name]
-    assert watch.returns[-1] > 0.9  # of a random policy: 0.5
+    assert watch.returns[-1] > 0.9  # a random policy has 0.5
     assert 0 < watch.learned_from <= simulators.frames
-    assert watch.learned_from >= 0.6 * 8 * 25 * 4 * 6  # what was learned from, but for resets
+    assert watch.learned_from >= 0.6 * 8 * 25 * 4 * 6  # the steps used for learning, except for resets
     assert watch.shares["frames"] > 0
     assert 0 < watch.shares["environment"] + watch.shares["inference"] < 1.5
 
@@ -125,7 +125,7 @@ def test_the_error_of_a_simulator_ends_the_training(walks, walker):
 
 
 @pytest.mark.slow
-def test_what_fails_where_predictions_are_answered_ends_the_training(walks, walker):
+def test_an_error_while_answering_predictions_ends_the_training(walks, walker):
     simulators = WalkSimulators(walks)
     simulators.send = lambda *_: 1 / 0
     with pytest.raises(ZeroDivisionError):
@@ -134,9 +134,9 @@ def test_what_fails_where_predictions_are_answered_ends_the_training(walks, walk
 
 
 @pytest.mark.slow
-def test_the_error_that_has_ended_simulators_is_raised_and_not_that_they_are_gone(walks, walker):
+def test_the_error_that_ended_the_simulators_is_raised(walks, walker):
     class Gone(WalkSimulators):
-        running = False  # known to those who send before it is told
+        running = False  # visible to senders before the error is reported
 
         def send(self, simulator, actions):
             threading.Timer(0.1, super().send, (simulator, actions)).start()
@@ -147,7 +147,7 @@ def test_the_error_that_has_ended_simulators_is_raised_and_not_that_they_are_gon
         train(simulators, walker.of(simulators))
 
 
-def test_arguments_that_do_not_fit(walks, walker):
+def test_invalid_arguments(walks, walker):
     simulators = WalkSimulators(walks)
     with pytest.raises(ConfigError, match=r"BatchA3CTrainer needs TrainConfig\(model=a PolicyModel\)"):
         BatchA3CTrainer(TrainConfig(log_dir=None, steps_per_epoch=1), simulators)
@@ -157,7 +157,7 @@ def test_arguments_that_do_not_fit(walks, walker):
     assert not simulators.running
 
 
-def test_an_unroll_collects_steps_and_goes_on_with_the_last_observation():
+def test_an_unroll_collects_steps_and_continues_with_the_last_observation():
     unroll = Unroll(2, 3, (np.float32, (1,)), (np.int64, ()))
     complete = []
     for step in range(7):
@@ -190,7 +190,7 @@ def test_a_flow_of_trajectories_batches_waits_and_ends():
     flow.fail(ValueError("second"))
     with pytest.raises(ValueError, match="first"):
         next(batches)
-    flow.put([trajectory] * 9)  # who puts is not held up any more
+    flow.put([trajectory] * 9)  # a writer is no longer blocked
     flow.put([trajectory])
     flow.close()
     assert list(flow) == []

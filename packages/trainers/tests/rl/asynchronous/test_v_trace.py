@@ -1,4 +1,4 @@
-"""V-trace beside a loop in NumPy, and beside n-step returns where the policy is the one that acted."""
+"""V-trace compared with a loop in NumPy, and with n-step returns for on-policy data."""
 
 import numpy as np
 import pytest
@@ -40,7 +40,7 @@ def by_definition(log_ratio, reward, discount, value, valid, clip_rho, clip_c):
 
 
 @pytest.mark.parametrize("clips", [(1.0, 1.0), (2.0, 0.7)])
-def test_it_is_what_the_paper_defines(clips):
+def test_it_equals_the_definition_of_the_paper(clips):
     arrays, options = drawn(0), dict(zip(("clip_rho", "clip_c"), clips))
     found = in_graph(*arrays, **options)
     for part, expected in zip(found, by_definition(*arrays, **options)):
@@ -61,7 +61,7 @@ def test_a_truncated_episode_is_bootstrapped_and_a_reset_separates_episodes():
     reward, value = np.ones((1, 3), np.float32), np.float32([[1, 10, 100, 1000]])
     valid, discount = np.array([[True, False, True]]), np.full((1, 3), 0.5, np.float32)
     found = in_graph(np.zeros((1, 3), np.float32), reward, discount, value, valid)
-    # The first step is bootstrapped by the value of the last observation, 10, whatever comes after it.
+    # The first step is bootstrapped with the value of the last observation, 10, regardless of later steps.
     assert found.value_target.tolist() == [[6, 10, 501]]
     assert found.advantage.tolist() == [[5, 0, 401]]
 
@@ -73,7 +73,7 @@ def test_no_gradient_flows_through_targets():
         assert tf.gradients(list(found), [numbers]) == [None]
 
 
-def test_shapes_that_do_not_fit():
+def test_mismatched_shapes():
     with tf.Graph().as_default():
         numbers = tf.ones([2, 3])
         with pytest.raises(ModelError, match=r"values of \[batch, steps \+ 1\].*value \(2, 3\)"):
@@ -83,7 +83,7 @@ def test_shapes_that_do_not_fit():
             v_trace(unknown, numbers, numbers, tf.ones([2, 4]))
 
 
-def test_the_cost_counts_valid_steps_alone():
+def test_the_cost_counts_only_valid_steps():
     class Batch:
         action, behaviour_log_probability = (
             np.zeros((2, 3), np.int64),
@@ -94,7 +94,7 @@ def test_the_cost_counts_valid_steps_alone():
 
     with tf.Graph().as_default(), tf.Session() as session:
         logits, value = tf.zeros([8, 2]), tf.zeros([8])
-        for other in (5.0, 7.0):  # what an invalid step is rewarded with does not matter
+        for other in (5.0, 7.0):  # the reward of an invalid step does not matter
             batch = Batch()
             batch.reward = np.where(Batch.valid, 1, other).astype(np.float32)
             for name in ("action", "behaviour_log_probability", "terminated", "valid", "reward"):

@@ -1,4 +1,4 @@
-"""What a step did, in all autoreset modes; groups of environments; what no environment may return."""
+"""The results of a step in all autoreset modes; groups of environments; invalid results."""
 
 from collections import defaultdict
 
@@ -14,12 +14,12 @@ STEPS = 40
 
 
 def script(number, time):
-    """The action of an environment at its own time."""
+    """The action of an environment at its own step."""
     return (number + time // 3 + time * time % 5) % 2
 
 
 class Played:
-    """Steps environments by a script, and keeps what each saw, and the advantages of its steps."""
+    """Steps environments by a script, and records the observations and advantages of each."""
 
     def __init__(self, envs):
         steps = GroupedSteps(envs)
@@ -85,7 +85,7 @@ def test_returns_of_episodes(walks):
 
 
 class Sending:
-    """Environments that step when they are told to, and keep the order of calls."""
+    """Environments with asynchronous steps that record the order of calls."""
 
     def __init__(self, envs, calls, name):
         self._envs, self._calls, self._name = envs, calls, name
@@ -103,7 +103,7 @@ class Sending:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_groups_are_as_one(walks, mode):
+def test_groups_equal_one_environment(walks, mode):
     together = Played(walks(4, mode))
     calls = []
     first, second = walks(3, mode), walks(1, mode)
@@ -113,7 +113,7 @@ def test_groups_are_as_one(walks, mode):
     assert calls[:4] == ["send a", "send b", "receive a", "receive b"]
 
 
-def test_groups_must_be_alike(walks, discrete):
+def test_groups_must_be_equal(walks, discrete):
     other = walks()
     other.single_action_space = discrete(3)
     with pytest.raises(ConfigError, match=r"same spaces and autoreset mode; received .*3"):
@@ -127,7 +127,7 @@ def test_groups_must_be_alike(walks, discrete):
 
 
 def faulty(walks, change, mode="NextStep", at=3):
-    """Environments whose step `at` is changed; returns the steps before it."""
+    """Environments with a changed step `at`; returns the steps before it."""
 
     class Faulty(walks):
         def step(self, actions):
@@ -168,13 +168,13 @@ def fail(result):
         (lambda result: result[:4], "failed in step 3: ValueError"),
     ],
 )
-def test_what_cannot_be_names_environment_and_step(walks, change, text):
+def test_invalid_results_name_environment_and_step(walks, change, text):
     steps = faulty(walks, change)
     with pytest.raises(EnvironmentStepError, match=text):
         steps.receive()
 
 
-def test_a_last_observation_that_is_missing(walks):
+def test_a_missing_last_observation(walks):
     class Forgets(walks):
         def step(self, actions):
             return (*super().step(actions)[:4], {})
@@ -187,7 +187,7 @@ def test_a_last_observation_that_is_missing(walks):
             steps.receive()
 
 
-def test_a_reset_that_fails(walks):
+def test_a_failed_reset(walks):
     class Broken(walks):
         def reset(self, **arguments):
             raise OSError("no ROM")
@@ -196,7 +196,7 @@ def test_a_reset_that_fails(walks):
         GroupedSteps(Broken()).reset(0)
 
 
-def test_a_group_that_begins_anew_counts_from_there():
+def test_a_group_with_new_episodes_counts_from_there():
     episodes = FinishedEpisodes(3)
     none, all_ = np.zeros(3, bool), np.ones(3, bool)
     episodes.count(np.float64([1, 2, 3]), none, all_)

@@ -1,4 +1,4 @@
-"""Seeded episodes while an agent trains: their statistics, their file, and the best weights."""
+"""Seeded episodes during a training: their statistics, their file, and the best weights."""
 
 import csv
 import sys
@@ -40,7 +40,7 @@ def right(observations):
 
 
 @pytest.mark.parametrize("mode", ["NextStep", "SameStep", "Disabled"])
-def test_episodes_depend_on_their_seeds_alone(walks, one_walk, mode):
+def test_episodes_depend_only_on_their_seeds(walks, one_walk, mode):
     together = play_episodes(walks(4, mode), right, 10, seed=5)
     alone = [play_episodes(one_walk(), right, 1, seed=5 + number)[0] for number in range(10)]
     assert together == alone
@@ -53,7 +53,7 @@ def test_a_single_environment_is_reset_once_for_each_episode(one_walk):
     assert env.seeds == [5, 6, 7]
 
 
-def test_an_episode_that_does_not_end_is_cut(walks, caplog):
+def test_an_endless_episode_is_truncated(walks, caplog):
     endless = walks(2, limit=10**9)
     stay = iter([0, 1] * 50)
     episodes = play_episodes(endless, lambda seen: np.full(len(seen), next(stay)), 2, seed=4, max_steps=20)
@@ -69,7 +69,7 @@ def test_wrong_arguments(wrong):
         PolicyEvaluator("CartPole-v1")
 
 
-def test_what_is_no_environment_is_refused():
+def test_objects_that_are_not_environments_are_refused():
     with pytest.raises(ConfigError, match="received 3"):
         play_episodes(3, right, 1, seed=0)
 
@@ -97,7 +97,7 @@ def test_statistics_a_file_and_the_best_weights(config_of, walks, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_rehearsal_evaluates_a_few_steps(config_of, walks):
+def test_a_dry_run_evaluates_a_few_steps(config_of, walks):
     env = walks(1, limit=10**9)
     config, trainer_of = config_of([PolicyEvaluator(lambda: env)])
     trainer_of(fast_dev_run(config)).train()
@@ -105,7 +105,7 @@ def test_a_rehearsal_evaluates_a_few_steps(config_of, walks):
 
 
 @pytest.mark.slow
-def test_a_resumed_run_leaves_out_the_episodes_that_it_plays_again(config_of, walks, tmp_path):
+def test_a_resumed_run_drops_the_episodes_that_it_repeats(config_of, walks, tmp_path):
     def callbacks():
         return [ModelSaver(), PolicyEvaluator(walks, episodes=4)]
 

@@ -35,7 +35,7 @@ class StopsSoon(Callback):
 
 
 class Watched:
-    """A memory that notes what goes in and out."""
+    """A memory that records its inputs and outputs."""
 
     def __init__(self, memory):
         self._memory, self.added, self.events, self.drawn = memory, [], [], []
@@ -82,7 +82,7 @@ def test_dqn_learns(train, walks, mode):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", ["NextStep", "Disabled"])
-def test_what_the_memory_gets(train, walks, new_memory, mode):
+def test_the_transitions_of_the_memory(train, walks, new_memory, mode):
     memory = Watched(new_memory())
     trainer, _ = train(envs=walks(4, mode), memory=memory)
     steps = sum(len(arguments[2]) for arguments, _ in memory.added)
@@ -91,14 +91,14 @@ def test_what_the_memory_gets(train, walks, new_memory, mode):
     short = [numbers for _, numbers in memory.added if len(numbers) < 4]
     assert bool(short) == (mode == "NextStep")
     ended = [(a[3] | a[4], a[5]) for a, _ in memory.added]
-    # The observation behind an end is the last one of that episode: at an end of the corridor, or in time.
+    # The observation after an end is the last one of that episode: at an end of the corridor or the limit.
     last = np.concatenate([after[over] for over, after in ended])
     assert ((np.abs(last[:, 0]) == 1) | (last[:, 1] == 1)).all()
     assert len(memory) == 0
 
 
 @pytest.mark.slow
-def test_priorities_are_those_of_the_newest_errors(train, new_memory):
+def test_priorities_are_those_of_the_latest_errors(train, new_memory):
     memory = Watched(new_memory(sampling=prioritized()))
     train(memory=memory)
     assert memory.events == ["sample", "update"] * 24
@@ -106,7 +106,7 @@ def test_priorities_are_those_of_the_newest_errors(train, new_memory):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("sampling", [lambda: UniformSampling(seed=5), prioritized])
-def test_two_devices_learn_what_one_learns(train, new_memory, sampling):
+def test_two_devices_equal_one(train, new_memory, sampling):
     one, of_one = train(name="one", memory=new_memory(sampling=sampling()))
     devices = ["/cpu:0", "/cpu:1"]
     two, of_two = train(
@@ -158,7 +158,7 @@ def test_environments_without_a_state_begin_new_episodes(train, walks, caplog):
 
 
 @pytest.mark.slow
-def test_a_rehearsal_changes_nothing_of_the_training(train, walks, kit, new_memory):
+def test_a_dry_run_does_not_change_the_training(train, walks, kit, new_memory):
     _, expected = train(name="alone")
     envs, memory = walks(4), new_memory()
     train(envs=envs, memory=memory, rehearse=True, callbacks=[ModelSaver()])
@@ -167,9 +167,9 @@ def test_a_rehearsal_changes_nothing_of_the_training(train, walks, kit, new_memo
 
 
 @pytest.mark.slow
-def test_single_frames_are_kept_of_stacks(train, walks, box, valuer):
+def test_single_frames_of_stacks_are_stored(train, walks, box, valuer):
     class Stacked(walks):
-        """Walks whose observations are the last three ones."""
+        """Walks with stacks of the last three observations."""
 
         def __init__(self, count):
             super().__init__(count, "SameStep")
@@ -206,7 +206,7 @@ def test_single_frames_are_kept_of_stacks(train, walks, box, valuer):
 
 
 @pytest.mark.slow
-def test_rewards_that_are_no_numbers(train, walks):
+def test_nan_rewards(train, walks):
     class Failing(walks):
         def step(self, actions):
             observation, reward, *rest = super().step(actions)
@@ -219,7 +219,7 @@ def test_rewards_that_are_no_numbers(train, walks):
 def test_wrong_arguments(train, walks, new_memory, walker):
     with pytest.raises(ConfigError, match="room for 10 transitions"):
         train(memory=new_memory(10))
-    with pytest.raises(ConfigError, match=r"steps_per_turn=6\): envs are 4 environments"):
+    with pytest.raises(ConfigError, match=r"steps_per_turn=6\): envs has 4 environments"):
         train(steps_per_turn=6)
     with pytest.raises(ConfigError, match=r"DoubleQ\(n_step=3\): the memory has n_step=1"):
         train(target=DoubleQ(n_step=3))
@@ -238,7 +238,7 @@ def test_wrong_arguments(train, walks, new_memory, walker):
 
 
 class SeeTarget(Callback):
-    """Notes the network and its target before the first step."""
+    """Records the network and its target before the first step."""
 
     def _before_train(self):
         sess, graph = self.trainer.sess, self.graph
@@ -246,7 +246,7 @@ class SeeTarget(Callback):
         self.values = sess.run(variables)
 
     def same(self):
-        """Returns the names of the variables that the target has as the network has them."""
+        """Returns the names of variables with equal values in the network and its target."""
         names = [name.partition("/")[2] for name in self.values if name.startswith("target_network/")]
         return {n for n in names if np.array_equal(self.values[f"target_network/{n}"], self.values[n])}
 
@@ -260,7 +260,7 @@ def weights_alone(values):
 @pytest.mark.slow
 @pytest.mark.parametrize("rule", [TargetCopy(1000), TargetAverage(0.001)], ids=["copy", "average"])
 @pytest.mark.parametrize("kind", ["SmartInit", "DictRestore", "SaverRestore", "resume"])
-def test_a_target_network_that_a_checkpoint_lacks_begins_as_a_copy(train, tmp_path, kind, rule):
+def test_a_missing_target_network_begins_as_a_copy(train, tmp_path, kind, rule):
     _, old = train(callbacks=[ModelSaver()], name="old")
     assert old["global_step"] == 24
     seen = SeeTarget()

@@ -1,4 +1,4 @@
-"""Targets of values, beside NumPy; the target network; exploration; the dueling head."""
+"""Targets of values, compared with NumPy; the target network; exploration; the dueling head."""
 
 import numpy as np
 import pytest
@@ -69,7 +69,7 @@ def test_the_target_network_follows(train, rule):
 
 
 @pytest.mark.slow
-def test_a_soft_target_beside_numpy(train):
+def test_a_soft_target_compared_with_numpy(train):
     history = [
         train(target_network=TargetAverage(0.25), steps_per_epoch=steps, name=f"{steps}")[1]
         for steps in (1, 2)

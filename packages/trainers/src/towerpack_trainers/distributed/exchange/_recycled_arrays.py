@@ -52,8 +52,7 @@ class RecycledArrays:
             memory = home.pop()
         except IndexError:
             memory = bytearray(nbytes + _ALIGNMENT)
-        # Over bytes instead of an array: views of views keep the innermost array alive, which must be this
-        # one.
+        # Over bytes instead of an array: views of views keep the innermost array alive, here this one.
         begin = -np.frombuffer(memory, np.uint8).ctypes.data % _ALIGNMENT
         array: np.ndarray = np.ndarray((size,), dtype, memory, begin)
         weakref.finalize(array, home.append, memory).atexit = False

@@ -21,8 +21,7 @@ from ._reception import Connections, Reception, check_open_files
 __all__ = ["call_chief", "receive_calls"]
 
 _RETRY = 0.2
-# The errors of a call to another listener than the rendezvous, such as the ending server of an earlier
-# attempt.
+# The errors of a call to another listener, such as the ending server of an earlier attempt.
 _NOT_THE_CHIEF = (OSError, EOFError, ValueError)
 # A heartbeat contains the progress of every process.
 _LARGEST_HEARTBEAT, _LARGEST_PROGRESS = 1 << 16, 64

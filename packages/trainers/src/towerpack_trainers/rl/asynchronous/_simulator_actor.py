@@ -89,7 +89,7 @@ class SimulatorActor(Callback):
             f"environments: {self._simulators.num_envs} in {len(self._unrolls)} simulators; "
             f"threads that predict: {self._threads}, each for up to {self._prediction_batch} observations at "
             "a time\n"
-            "resume: in new episodes; the order in which simulators are ready does not come again"
+            "resume: in new episodes; the order in which simulators become ready varies"
         )
 
     # ---- the hooks

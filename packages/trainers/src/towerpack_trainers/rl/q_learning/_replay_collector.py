@@ -188,8 +188,7 @@ class ReplayCollector(Collector):
         super()._before_train()
 
     def _after_train(self) -> None:
-        # As with flows: a second training, such as the one after a dry run, begins in the same state as the
-        # first.
+        # As with flows: a second training, such as one after a dry run, begins in the same state.
         if self._found is not None:
             self._memory.load_state_dict(self._found)
 
