@@ -56,7 +56,9 @@ class During(Callback):
 
 @pytest.mark.slow
 def test_the_other_process_is_named_and_a_killed_one_ignored(holder, tmp_path):
-    with pytest.raises(LogDirTakenError, match=rf"run' is used by another run, .*process {holder.pid} on "):
+    with pytest.raises(
+        LogDirTakenError, match=rf"run' is used by another running training: .*process {holder.pid} on "
+    ):
         RunDirectory(tmp_path / "run")
     directory = RunDirectory(tmp_path / "run", if_taken="new")
     assert directory.path == tmp_path / "run-2"

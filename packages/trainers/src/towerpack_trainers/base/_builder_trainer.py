@@ -27,11 +27,9 @@ class BuilderTrainer(TowerTrainer):
     In addition to the hooks of `TowerTrainer`, a subclass may override these two, called within `__init__`:
 
     - `_make_builder()` returns the builder that places the towers; by default, on one device. It may use the
-      random seed of this process, `processes.local_seed(seed)`, and the gradient exchange with other
-      processes, `processes.gradient_exchange`.
-    - `_build_train_op()` builds the training towers and returns the op of one step. By default it uses that
-      builder and the configuration's optimizer. `tower_func`, `source`, `training_context` and
-      `config.make_optimizer` are available for it.
+      seed of this process, `processes.local_seed(seed)`, and the exchange `processes.gradient_exchange`.
+    - `_build_train_op()` builds the training towers and returns the op of one step, by default with that
+      builder. It may use `tower_func`, `source`, `training_context` and `config.make_optimizer`.
 
     Attributes:
         builder: the builder that placed the towers; None if `_build_train_op` did not use one.

@@ -82,8 +82,7 @@ class TowerTrainer(Trainer):
         return self.config.model
 
     def explain_step(self, global_step: int) -> list[Any]:
-        """Computes the origins of the datapoints of one step: a trace for each tower, in the order of the
-        flow.
+        """Computes the origins of one step's datapoints: a trace for each tower, in the order of the flow.
 
         The traces are computed, not logged. They hold for a training that began with epoch 0 of its flow,
         regardless of the number of resumptions. In a distributed training, they describe the data of this

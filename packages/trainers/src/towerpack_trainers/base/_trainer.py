@@ -72,8 +72,7 @@ class Trainer(LoopCounters, SessionAccess, CallbackRegistration, NeedsModel):
 
     Args:
         config: the model, the duration, the callbacks and other arguments of the training.
-        processes: the strategy for training together with other processes, such as
-            `distributed.SynchronousProcesses`.
+        processes: the strategy for several processes, such as `distributed.SynchronousProcesses`.
         arguments: the arguments of a `TrainConfig`, instead of `config`.
 
     Raises:
@@ -143,11 +142,7 @@ class Trainer(LoopCounters, SessionAccess, CallbackRegistration, NeedsModel):
         return self.config.session_config or default_session_config(devices)
 
     def run_step(self) -> None:
-        """Runs one step of the training. Each `hooked_sess.run` counts as one step.
-
-        A subclass may override it, or `trainer.run_step = f` may replace it; each step is then a call of
-        that.
-        """
+        """Runs one step: each `hooked_sess.run` is one. Override it, or assign `trainer.run_step = f`."""
         self._session.hooked.run(self.train_op)
 
     def get_predictor(self, input_names: Sequence[str], output_names: Sequence[str]) -> Predictor:
@@ -186,14 +181,11 @@ class Trainer(LoopCounters, SessionAccess, CallbackRegistration, NeedsModel):
 
         Raises:
             TrainerStateError: it was called before, or the graph was trained before.
-            ConfigError, StatisticError: the number of steps per epoch, or a statistic that a callback reads,
-            is
-                unknown.
+            ConfigError, StatisticError: the steps per epoch, or a statistic that is read, are unknown.
             RestoreError, CheckpointError: the values to start from do not match, or cannot be read.
             EndOfInputError: the input ended before the training.
-            KeyboardInterrupt, SystemExit: after Ctrl-C or SIGTERM. The current step is finished first, and a
-                checkpoint is written if there is a `ModelSaver`; the exit code is 130 or 143. A second signal
-                exits at once.
+            KeyboardInterrupt, SystemExit: after Ctrl-C or SIGTERM, with the step finished and a checkpoint
+                written if there is a `ModelSaver`; the exit code is 130 or 143. A second one exits at once.
             Exception: any error of the data, a callback or TensorFlow, with its original type and traceback.
         """
         self._session.check_unused(self.graph)

@@ -24,8 +24,7 @@ class FlowPositions(Callback):
         self._found: list[tuple[Any, Any]] = []
 
     def note(self, flow: Any) -> None:
-        """Saves the position of a flow, if it has one. Call it after the flow is seeded and before it is
-        read.
+        """Saves the position of a flow, if it has one. Call it after seeding and before reading.
 
         Args:
             flow: a flow, or any other object, which is ignored.

@@ -70,8 +70,7 @@ def _as_callbacks(value: Callback | Iterable[Callback] | Callbacks | None) -> Ca
 @explain_misuse
 @attrs.frozen(kw_only=True)
 class TrainConfig:
-    """The arguments of a training. Instances are immutable; `attrs.evolve(config, max_epoch=5)` makes a
-    changed copy.
+    """The arguments of a training. Immutable; `attrs.evolve(config, max_epoch=5)` makes a changed copy.
 
     Args:
         model: the model; None for a trainer with another source of its graph.

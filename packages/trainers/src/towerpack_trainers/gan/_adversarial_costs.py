@@ -49,8 +49,7 @@ class GANCosts:
 
 
 def minimax_costs(real: tf.Tensor, fake: tf.Tensor) -> GANCosts:
-    """Returns the costs of the minimax game: the generator maximises the cost that the discriminator
-    minimises.
+    """Returns the costs of the minimax game: the generator maximises the discriminator's cost.
 
     The generator learns slowly while the discriminator is confident; `non_saturating_costs` is the usual
     remedy.

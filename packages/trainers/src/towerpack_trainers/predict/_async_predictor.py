@@ -26,8 +26,7 @@ _QUEUED = 100
 
 @final
 class MultiThreadAsyncPredictor:
-    """Predicts for single examples from many threads. Waiting requests are combined into batches without
-    delay.
+    """Predicts for single examples from many threads; combines waiting requests into batches.
 
     `predict(*arrays)` waits for the answer; `put_task` returns a future. Examples and their results have no
     batch axis. Examples of unequal shapes are put into separate batches. An error of a batch is raised only

@@ -177,8 +177,7 @@ class PredictProcesses:
         min(self._processes, key=lambda process: process.load).send(number, datapoint)
 
     def receive(self) -> dict[int, Any]:
-        """Waits for answers, and returns all available results or exceptions, keyed by the datapoints'
-        numbers.
+        """Waits for answers; returns all available results or exceptions, by the datapoints' numbers.
 
         Raises:
             PredictorProcessError: a process died.

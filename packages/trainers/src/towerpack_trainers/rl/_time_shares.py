@@ -73,8 +73,7 @@ class TimeShares:
             self._learning_since = None
 
     def take(self) -> dict[str, float]:
-        """Returns frames per second and the fraction of time of each part since the last call, and resets
-        them.
+        """Returns frames per second and each part's fraction of time since the last call; resets them.
 
         Time outside of the three parts, such as evaluations, savers and storing of steps, is idle time.
         """

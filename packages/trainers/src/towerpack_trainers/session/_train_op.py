@@ -56,8 +56,7 @@ class TrainOp:
         return self.op
 
     def put(self, value: Any, graph: tf.Graph) -> tf.Operation:
-        """Sets and returns the op of `value`, which must be in the trainer's graph unless that graph is
-        empty.
+        """Sets and returns the op of `value`, which must be in the trainer's graph unless that is empty.
 
         Args:
             value: an op, or a tensor of a graph.

@@ -21,16 +21,14 @@ _log = logging.getLogger("towerpack_trainers")
 @final
 @attrs.frozen(eq=False)
 class TrainingLoop:
-    """Runs the steps of all epochs. The docstring of `Callback` shows the loop, from the first
-    `_before_epoch`.
+    """Runs the steps of all epochs, as shown in `Callback` from the first `_before_epoch` on.
 
     Attributes:
         loop: the counters, which it advances.
         callbacks: the callbacks of the run.
         requests: requests to end the loop between two steps.
         steps_per_run: the number of steps in one call of a step.
-        rehearses: whether each epoch ends with the periodic work of all callbacks, regardless of their
-            periods.
+        rehearses: whether each epoch ends with the periodic work of all callbacks.
     """
 
     loop: LoopState

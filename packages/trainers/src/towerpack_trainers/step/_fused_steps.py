@@ -95,8 +95,7 @@ class FusedSteps:
 
     @classmethod
     def of(cls, default: DefaultStep, most_steps: int) -> FusedSteps | None:
-        """Copies a step, if its copies certainly have the same effect and may be faster; otherwise returns
-        None.
+        """Copies a step if its copies have the same effect and may be faster; otherwise returns None.
 
         It does not do so with GPUs: there, the host runs ahead of the steps anyway, and building a loop makes
         TensorFlow allocate GPU memory before a session can set limits.

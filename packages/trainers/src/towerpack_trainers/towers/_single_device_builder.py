@@ -24,9 +24,7 @@ class SingleDeviceBuilder(Builder):
 
     Args:
         seed: see `Builder`.
-        exchange: takes the gradients and variables of one objective, and returns as many pairs; all gradients
-            must become available together. Called once per objective, in order. Its attribute
-            `sum`, if it has one, connects layers that need the batches of all processes.
+        exchange: see `Builder`. Called once per objective, in order.
 
     Example:
         ```python

@@ -33,8 +33,7 @@ _NO_DESCRIPTOR = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 @final
 @attrs.frozen
 class Connections:
-    """The connections of one process by rank: a chief has one to each other process, the others one to rank
-    0.
+    """The connections of one process by rank: a chief has one to each process, the others one to rank 0.
 
     Attributes:
         control: for synchronous messages.

@@ -53,8 +53,9 @@ class QObjective(abc.ABC):
 @final
 @attrs.frozen
 class MaxQ(QObjective):
-    """Uses the largest value of the target network (Mnih et al. 2015, "Human-level control through deep
-    reinforcement learning").
+    """Uses the largest value of the target network.
+
+    After Mnih et al. 2015, "Human-level control through deep reinforcement learning".
 
     Args:
         n_step: see `QObjective`.

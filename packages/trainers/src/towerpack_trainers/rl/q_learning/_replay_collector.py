@@ -44,8 +44,7 @@ class Amounts:
 
 @final
 class ReplayCollector(Collector):
-    """Adds the newest policy's steps, with some random actions, to a memory; a turn learns from samples of
-    it.
+    """Adds steps of the newest policy, with some random actions, to a memory; a turn learns from samples.
 
     With uniform sampling, the batches of a turn are drawn before its updates, so that these can run in one
     session call. With priorities, each batch is drawn after the errors of the previous one are known.
