@@ -49,8 +49,7 @@ class TrainingLoop:
         Args:
             max_epoch: that epoch.
             run_step: runs the next step.
-            run_unobserved: runs the next steps without observing callbacks, if that is faster than one by
-                one; returns their number.
+            run_unobserved: runs the next unobserved steps, if that is faster; returns their number.
             own: checked before each step: once "run_step" is in it, each step is a call of `run_step`.
         """
         loop, callbacks, requests, times = self.loop, self.callbacks, self.requests, self.steps_per_run

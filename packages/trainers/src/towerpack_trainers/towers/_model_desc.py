@@ -36,8 +36,7 @@ class ModelDesc(abc.ABC):
         ```
 
     Attributes:
-        data_from_trainer: whether a trainer of such models makes their data itself, so that the configuration
-            has none. Set it for agents that learn by acting.
+        data_from_trainer: whether the trainer makes the data, as for agents that learn by acting.
     """
 
     data_from_trainer: bool = False
