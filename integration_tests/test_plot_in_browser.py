@@ -262,7 +262,7 @@ def test_a_report_shows_texts_as_texts_beside_its_curves(report):
     headings = [heading.text for heading in report.find_elements(By.TAG_NAME, "h2")]
     assert headings == ["Where the time went", "How to resume", "Starts", EVIL, PICTURES]
     summaries = report.find_elements(By.TAG_NAME, "summary")
-    [summary] = [one for one in summaries if one.text.startswith("What the training")]
+    [summary] = [one for one in summaries if one.text.startswith("Configuration of the training")]
     summary.click()
     assert EVIL in [text.text for text in report.find_elements(By.TAG_NAME, "pre")]
 

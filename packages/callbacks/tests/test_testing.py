@@ -263,7 +263,7 @@ def test_a_memory_of_an_earlier_training_is_found(tmp_path):
             self.count = max(self.count, state["count"])
 
     with pytest.raises(
-        AssertionError, match=r"Remembers remembers an earlier training: .* \{'count': 2\}; th"
+        AssertionError, match=r"Remembers keeps state of an earlier training: .* \{'count': 2\}; th"
     ):
         check_callback(Remembers, tmp_path)
 

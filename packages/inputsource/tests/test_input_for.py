@@ -213,5 +213,5 @@ def test_gpus_get_staging():
 
 
 def test_what_cannot_be_read_again_is_refused():
-    with pytest.raises(TypeError, match="can be gone through once only"):
+    with pytest.raises(TypeError, match="allows only one pass"):
         input_for(iter([[1]]))

@@ -45,7 +45,7 @@ def test_a_proxy_hands_everything_on():
 
 
 def test_a_proxy_is_about_a_source():
-    with pytest.raises(TypeError, match=r"goes around an InputSource, but received \[\[1\]\].*QueueInput"):
+    with pytest.raises(TypeError, match=r"wraps an InputSource, but received \[\[1\]\].*QueueInput"):
         ProxyInputSource([[1]])
     assert not ProxyInputSource(FeedInput([[1]])).feed_free
 

@@ -29,7 +29,7 @@ def graph():
         ([], "received no specs"),
         ([X, (None, tf.float32)], "Spec 1 is .* not a tf.TensorSpec"),
         ([tf.TensorSpec([None], tf.float32)], "Spec 0 has no name"),
-        ([X, X], r"The names \['x'\] stand for more than one"),
+        ([X, X], r"The names \['x'\] occur more than once"),
     ],
 )
 def test_specs_are_checked(specs, message):

@@ -55,7 +55,7 @@ def test_two_layers_of_one_name(graph: tf.Graph, case: LayerCase) -> None:
     name = case.layer.layer_name
     with TowerContext("", is_training=True):
         case.build(x)
-        with pytest.raises(DuplicateLayerError, match=f"scope 'layer' is already used, by a {name}"):
+        with pytest.raises(DuplicateLayerError, match=f"scope 'layer' is already used by a {name}"):
             case.build(x)
 
 

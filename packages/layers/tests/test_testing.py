@@ -163,7 +163,7 @@ SCALED = {**BY, "reference": scaled}
 
 BROKEN = [
     (WithoutCheck, {}, "wrong inputs", "a str as the input must raise a TypeError .*received no error"),
-    (ChecksTooLate, BY, "wrong inputs", r"must raise its error before a variable is made.*\['layer/by:0'\]"),
+    (ChecksTooLate, BY, "wrong inputs", r"must raise its error before a variable .*\['layer/by:0'\]"),
     (RefusesWithoutSaying, {}, "wrong inputs", "says 'received str', received TypeError: The input is wrong"),
     (MisnamesVariable, BY, "names", r"the variables must be \['by'\] .*, received \['scale'\]"),
     (MakesVariableInTrainingOnly, BY, "names", r"in inference, the variables must be .* received \[\]"),
@@ -182,7 +182,7 @@ BROKEN = [
     (BakesInBatchSize, {"shape": (4, 3)}, "shapes", r"the static shape \[None, 3\], received \[4, 3\]"),
     (ComputesInFloat32, BY, "half precision", "must have this dtype, received float32"),
     (MixesDtypes, BY, "half precision", "says 'received bfloat16', received TypeError"),
-    (HidesState, {"shape": (4, 3)}, "saved", "is there state outside of variables"),
+    (HidesState, {"shape": (4, 3)}, "saved", "check for state outside of variables"),
     (WithoutCheck, {}, "docstring", "must have a section 'Args:', received ''"),
 ]
 

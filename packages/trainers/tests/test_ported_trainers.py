@@ -72,7 +72,7 @@ def test_a_prediction_that_is_configured_later(kit):
 @pytest.mark.parametrize("method", ["append", "extend", "insert"])
 def test_callbacks_that_are_appended_to_a_configuration(method, configure):
     with pytest.raises(
-        AttributeError, match=rf"no attribute '{method}': it does not change. Change a list first"
+        AttributeError, match=rf"no attribute '{method}': it is immutable. Change a list first"
     ):
         getattr(configure().callbacks, method)(Callback())
     assert not hasattr(configure().callbacks, "nothing")

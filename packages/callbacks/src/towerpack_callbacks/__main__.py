@@ -15,7 +15,7 @@ __all__ = ["main"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs a command, and returns the exit status: 0, 1 if the command fails, 130 after Ctrl-C.
+    """Runs a command and returns the exit status: 0 on success, 1 on failure, 130 after Ctrl-C.
 
     Raises:
         SystemExit: the arguments are invalid; its status is 2.
@@ -30,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options.run(options)
         sys.stdout.flush()
     except BrokenPipeError:
-        # The reader, `head` for example, has ended; without this, Python would report an error at exit.
+        # The reading process, such as `head`, has ended. Without this, Python would report an error at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (CommandError, RunError, CheckpointError, OSError, ImportError) as error:
         print(f"error: {' '.join(str(error).split())}", file=sys.stderr)

@@ -2,21 +2,21 @@
 
 ```
 RuntimeError
-├── CallbackFailedError     a callback raised what a monitored session would take for something else
+├── CallbackFailedError     a callback raised an error that a monitored session would misinterpret
 ├── CallbackStateError      a callback was used outside the loop that drives it
 └── CheckpointWriteError    a checkpoint could not be written; the previous one is whole
 ValueError
-├── PeriodError             a period that is not one
+├── PeriodError             an invalid period
 ├── SamplesError            samples cannot be compared: too few, not finite, of another dimension
-├── ScopeError              no variable of the wanted kind is in a scope
-├── StatisticError          a statistic is consumed that nothing produces in time
-└── CheckpointError         a checkpoint cannot be read, or does not fit
+├── ScopeError              a scope contains no variable of the requested kind
+├── StatisticError          no earlier callback produces a consumed statistic
+└── CheckpointError         a checkpoint is unreadable or does not match
 ArithmeticError
-└── NonFiniteError          (also a FloatingPointError) a value became infinite or no number
+└── NonFiniteError          (also a FloatingPointError) a value became infinite or NaN
 LookupError
 └── TensorNotFoundError     (also a KeyError) no tensor of that name
 Exception
-└── StopTraining            not an error: ends the training in good order
+└── StopTraining            not an error: ends the training normally
 ```
 """
 
@@ -38,15 +38,15 @@ __all__ = [
 
 
 class StopTraining(Exception):
-    """Ends the training in good order, as after the last epoch. Any callback may raise it."""
+    """Ends the training normally, as after the last epoch. Any callback may raise it."""
 
 
 class CallbackFailedError(RuntimeError):
-    """A callback raised what a `MonitoredSession` takes for the end of the data, or for a preemption."""
+    """A callback raised an error that a `MonitoredSession` would treat as end of data or as preemption."""
 
 
 class CallbackStateError(RuntimeError):
-    """A callback needs its trainer, graph or session before a loop has set it up."""
+    """A callback used its trainer, graph or session before a loop set it up."""
 
 
 class CheckpointWriteError(RuntimeError):
@@ -54,7 +54,7 @@ class CheckpointWriteError(RuntimeError):
 
 
 class PeriodError(ValueError):
-    """A period was given that is not a positive number of steps, epochs or seconds."""
+    """A period is not a positive number of steps, epochs, seconds or environment steps."""
 
 
 class SamplesError(ValueError):
@@ -62,7 +62,7 @@ class SamplesError(ValueError):
 
 
 class ScopeError(ValueError):
-    """No variable of the wanted kind is in a scope; the message lists the scopes that have some."""
+    """A scope contains no variable of the requested kind; the message lists the scopes that do."""
 
 
 class StatisticError(ValueError):
@@ -70,15 +70,15 @@ class StatisticError(ValueError):
 
 
 class CheckpointError(ValueError):
-    """A checkpoint is unreadable, incomplete, or does not fit the graph or the callbacks."""
+    """A checkpoint is unreadable, incomplete, or does not match the graph or the callbacks."""
 
 
 class NonFiniteError(FloatingPointError):
-    """A variable, a gradient or a tensor has values that are infinite or no numbers."""
+    """A variable, a gradient or a tensor contains infinite values or NaN."""
 
 
 class TensorNotFoundError(KeyError):
-    """No tensor of the wanted name exists; the message lists names that are close."""
+    """No tensor has the requested name; the message lists similar names."""
 
     def __str__(self) -> str:  # KeyError would show the repr of the message
         return str(self.args[0]) if self.args else ""

@@ -1,4 +1,4 @@
-"""The conformance kit: the checks that all callbacks of this package pass, for your own."""
+"""The conformance kit: the checks that all callbacks of this package pass, for custom callbacks."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class _GraphWatcher(Callback):
 
 @final
 class _Names(Monitor):
-    """Keeps the names of all statistics that are put."""
+    """Records the names of all statistics."""
 
     def __init__(self) -> None:
         self.names: set[str] = set()
@@ -41,12 +41,12 @@ class _Names(Monitor):
 
 
 class _Failure(Exception):
-    """The exception by which the kit lets a training fail."""
+    """The exception of deliberate failures."""
 
 
 @final
 class _FailsIn(Callback):
-    """Raises in one of its methods."""
+    """Raises an exception in one of its methods."""
 
     def __init__(self, method: str) -> None:
         self._method = method
@@ -64,26 +64,26 @@ def check_callback(
     log_dir: str | Path,
     before: Sequence[Callback] | Callable[[], Sequence[Callback]] = (),
 ) -> None:
-    """Runs a callback in small trainings and checks that it keeps to the rules.
+    """Runs a callback in small trainings and checks that it follows the rules.
 
-    They train a straight line for 2 epochs of 3 steps, with a scalar tensor "cost", a vector "costs" and a
-    variable "weight"; an evaluation may run over any iterable. Checked are:
+    The trainings fit a straight line for 2 epochs of 3 steps, with a scalar tensor "cost", a vector "costs"
+    and a variable "weight"; an evaluation may run over any iterable. The rules are:
 
     - the callback sets up and runs, and no op is added after `_setup_graph`;
-    - its state and its files, if it has any, survive a round trip through a checkpoint into a new callback;
-    - set up once more, for another training, it begins with the state of a new callback;
-    - it puts no statistic that it does not declare;
-    - when a training fails, before it had a turn or in the middle of a step or an epoch, its `_after_train`
-      still runs and leaves the error as it is.
+    - its state and its files, if any, survive a round trip through a checkpoint into a new callback;
+    - after another set-up, for another training, it starts with the state of a new callback;
+    - it declares all statistics that it puts;
+    - after a failure of the training, at set-up or in the middle of a step or an epoch, its `_after_train`
+    runs without an error.
 
     Args:
-        make_callback: makes a new callback, each time the same.
-        log_dir: an empty directory the callback may write to.
-        before: callbacks it relies on, such as the producers of its statistics; or a function that makes
+        make_callback: makes a new, equal callback at each call.
+        log_dir: an empty directory for the callback's files.
+        before: callbacks it depends on, such as the producers of its statistics; or a function that makes
             them.
 
     Raises:
-        AssertionError: a rule is broken; the message says which.
+        AssertionError: a rule is violated; the message names it.
     """
     directory = Path(log_dir)
     make_before = before if callable(before) else lambda: before
@@ -113,8 +113,8 @@ def _check_training(
     undeclared = sorted(names.names - declared)
     if undeclared:
         raise AssertionError(
-            f"{callback} puts {', '.join(undeclared)} without declaring it. Let produces() name what is put "
-            "in triggers, produces_in_run() what is put while fetches are received."
+            f"{callback} puts {', '.join(undeclared)} without declaring it. Return the statistics of "
+            "triggers from produces(), and those put while receiving fetches from produces_in_run()."
         )
     return callback
 
@@ -149,7 +149,7 @@ def _load_files(callback: Callback, directory: Path) -> None:
             callback.load_files(directory)
         except Exception as error:
             raise AssertionError(
-                f"{callback} does not take back the files of save_files(directory): {error!r}. Write "
+                f"{callback} does not restore the files of save_files(directory): {error!r}. Implement "
                 "load_files(directory), which is called right after load_state_dict."
             ) from error
 
@@ -161,9 +161,9 @@ def _check_new_start(
         _loop([*make_before(), callback], log_dir)
     if used.state_dict() != new.state_dict():
         raise AssertionError(
-            f"{used} remembers an earlier training: set up once more, its state is {used.state_dict()!r}; "
-            f"that of a new one is {new.state_dict()!r}. Let load_state_dict take back every state, also the "
-            "first."
+            f"{used} keeps state of an earlier training: after another set-up its state is "
+            f"{used.state_dict()!r}; that of a new one is {new.state_dict()!r}. Make load_state_dict "
+            "restore every state, including the first."
         )
 
 
@@ -174,7 +174,7 @@ def _check_failure(
     method: str,
 ) -> None:
     callback = make_callback()
-    # In front of it, so that the callback has not had its turn.
+    # In front of the callback, so that the callback has not run yet.
     loop = _loop([*make_before(), _FailsIn(method), callback], log_dir)
     try:
         loop.train()
@@ -182,23 +182,23 @@ def _check_failure(
         if error.__context__ is not None:
             raise AssertionError(
                 f"{callback} fails in _after_train when another callback has failed in {method}: "
-                f"{error.__context__!r}. It must end whatever state it is in, also one that was never begun."
+                f"{error.__context__!r}. It must succeed in every state, even if the training never started."
             ) from error.__context__
 
 
 def idle_seconds(
     callback: Callback, log_dir: str | Path, before: Sequence[Callback] = (), steps: int = 2000
 ) -> float:
-    """Measures the cost of a callback in a step at which it has nothing to do, in seconds of processor time.
+    """Measures the cost of a callback in a step without any action of it, in seconds of processor time.
 
-    It is the time by which a step's bookkeeping takes longer with the callback than with none, at its best of
-    several tries. A callback that does something at every step is not idle then; it raises.
+    The cost is the additional time of a step's bookkeeping with the callback, the minimum of several tries. A
+    callback that acts at every step is never idle and raises an error.
 
     Args:
         callback: a new callback.
-        log_dir: an empty directory the callback may write to.
-        before: callbacks it relies on, which are idle themselves.
-        steps: how many steps to measure.
+        log_dir: an empty directory for the callback's files.
+        before: callbacks it depends on, which are also idle.
+        steps: the number of steps to measure.
 
     Raises:
         ValueError: the callback acts at every step.

@@ -93,7 +93,7 @@ def test_it_is_not_applied_twice(line):
                 raise AssertionError("applied twice")
 
     ema = EMA(0.9)
-    with pytest.raises(RuntimeError, match="in use already"):
+    with pytest.raises(RuntimeError, match="already active"):
         line.run([ema, ema.applied_to(Inner())])
 
 
@@ -208,7 +208,7 @@ def test_an_evaluation_sees_the_averages_of_one_scope_alone(networks):
 def test_networks_have_averages_of_their_own(networks, tmp_path):
     emas = [EMA(0.0, scope="gen"), EMA(0.5, "2 steps", scope="discrim/"), EMA(0.9)]
     with pytest.raises(
-        ValueError, match=r"EMA: gen/w, gen/deep/w, discrim/w have averages already\. Use one"
+        ValueError, match=r"EMA: gen/w, gen/deep/w, discrim/w already have averages\. Use one"
     ):
         PlainLoop([networks, *emas], 3, 1, tmp_path)
     loop = PlainLoop([networks, *emas[:2], Grow(networks), ModelSaver()], 3, 1, tmp_path)

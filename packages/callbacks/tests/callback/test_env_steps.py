@@ -187,7 +187,7 @@ def test_a_training_ends_after_so_much_and_is_over_then(tmp_path, caplog, amount
         assert read_checkpoint(tmp_path).state["loop"]["global_step"] == steps
         assert f"Training stops at step {steps}: the limit of StopAfter(" in caplog.text
         assert train(tmp_path, [StopAfter(amount), saver], resume="auto") == 0
-        assert "Training does not begin: the limit of StopAfter(" in caplog.text
+        assert "Training does not start: the limit of StopAfter(" in caplog.text
 
 
 def test_a_training_ends_after_a_time(tmp_path):

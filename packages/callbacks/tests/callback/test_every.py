@@ -71,7 +71,7 @@ def test_periods_in_words(every, text):
 
 
 def test_seconds_need_a_memory():
-    with pytest.raises(PeriodError, match="Use a Ticker of it"):
+    with pytest.raises(PeriodError, match=r"Use Ticker\(every\)"):
         Every(seconds=1).due(1, 1, False)
 
 

@@ -156,7 +156,7 @@ def test_files_are_loaded_right_after_the_state(tmp_path, memory):
     train(tmp_path / "run", [memory], steps=6)
     again = PeriodicTrigger(Memory(tmp_path / "again"), every_k_epochs=2)
     with pytest.raises(
-        CheckpointError, match=r"callbacks this run has not: Memory\. .* has: ModelSaver|Periodic"
+        CheckpointError, match=r"callbacks that this run lacks: Memory\. .* has: ModelSaver|Periodic"
     ):
         train(tmp_path / "run", [again])
     again = Memory(tmp_path / "again")
@@ -187,9 +187,11 @@ def test_two_of_one_name_and_one_without_a_state(tmp_path):
 
 def test_files_that_nobody_takes(tmp_path):
     train(tmp_path, [Another(lambda directory: (directory / "a").touch())], steps=4)
-    with pytest.raises(CheckpointError, match="callbacks this run has not: Another"):
+    with pytest.raises(CheckpointError, match="callbacks that this run lacks: Another"):
         train(tmp_path, [])
-    with pytest.raises(CallbackStateError, match=r"has files of Another in .*has no load_files\(directory\)"):
+    with pytest.raises(
+        CallbackStateError, match=r"contains files of Another in .*has no load_files\(directory\)"
+    ):
         train(tmp_path, [Another(lambda directory: None)])
 
 
@@ -241,7 +243,7 @@ def test_a_full_disk(line, caplog, on_error):
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
-    message = r"model-3 could not be written: .*File too large.* are whole"
+    message = r"model-3 could not be written: .*File too large.* are complete"
     if on_error == "stop":
         with pytest.raises(CheckpointWriteError, match=message):
             line.run([ModelSaver(), Another(save)])
@@ -263,7 +265,7 @@ def test_an_error_of_the_callback_is_its_own(line):
 
 @pytest.mark.parametrize("make", [os.mkfifo, lambda path: os.symlink("/etc", path)], ids=["pipe", "link"])
 def test_what_is_no_file(line, make):
-    with pytest.raises(CheckpointWriteError, match=r"of the callback Another has put odd there, .* os\.link"):
+    with pytest.raises(CheckpointWriteError, match=r"of the callback Another wrote odd, .* os\.link"):
         line.run([ModelSaver(), Another(lambda directory: make(directory / "odd"))])
     assert not os.listdir(line.log_dir)
 
@@ -294,7 +296,7 @@ def test_shared_files_count_once_and_stay_as_long_as_a_checkpoint_has_them(line,
     kept = all_checkpoints(line.log_dir)
     assert [path.name for path in kept] == ["model-9", "model-12"]
     [told] = [text for text in caplog.messages if "on the disk" in text]
-    assert told.startswith(f"Checkpoints in {line.log_dir}: 2, together ")
+    assert told.startswith(f"Checkpoints in {line.log_dir}: 2, using ")
     alone = [disk_usage([path]) for path in kept]
     assert alone[1] < disk_usage(kept) < sum(alone) - 3 * 200_000
     shutil.rmtree(memory.directory)
@@ -307,7 +309,7 @@ def test_what_is_held_is_told_at_the_end_if_nothing_was_removed(line, caplog):
     caplog.set_level("INFO")
     line.run([ModelSaver()])
     [told] = [text for text in caplog.messages if "on the disk" in text]
-    assert told.startswith(f"Checkpoints in {line.log_dir}: 2, together ")
+    assert told.startswith(f"Checkpoints in {line.log_dir}: 2, using ")
 
 
 def test_commands_know_files(line, memory, capsys):
@@ -315,7 +317,7 @@ def test_commands_know_files(line, memory, capsys):
     assert main(["checkpoint", "ls", str(line.log_dir), "--verify"]) == 0
     listing = capsys.readouterr().out.splitlines()
     assert [line.split()[-1] for line in listing[1:3]] == ["verified", "latest"]
-    assert listing[3].startswith("together ") and listing[3].endswith("kB on the disk, as some share files")
+    assert listing[3].endswith("kB on the disk in total, since some share files")
     one, other = map(str, all_checkpoints(line.log_dir))
     assert main(["checkpoint", "diff", one, other]) == 0
     out = capsys.readouterr().out
@@ -324,7 +326,7 @@ def test_commands_know_files(line, memory, capsys):
 
 def test_the_kit_checks_files(tmp_path):
     check_callback(lambda: Memory(tmp_path / "memory"), tmp_path / "good")
-    with pytest.raises(AssertionError, match=r"does not take back the files of save_files\(directory\)"):
+    with pytest.raises(AssertionError, match=r"does not restore the files of save_files\(directory\)"):
         check_callback(lambda: Another(lambda directory: (directory / "a").touch()), tmp_path / "bad")
 
 

@@ -111,7 +111,7 @@ def file_size_limited():
 @pytest.mark.parametrize("background", [True, False], ids=["beside", "in step"])
 @pytest.mark.parametrize("saver", [ModelSaver, lambda **options: MaxSaver("accuracy", **options)])
 def test_a_file_that_may_not_grow_stops_the_training(line, saver, background):
-    message = r"-6 could not be written: .*File too large.*are whole"
+    message = r"-6 could not be written: .*File too large.*are complete"
     with file_size_limited() as limit, pytest.raises(CheckpointWriteError, match=message):
         line.run([Accuracy(), saver(background=background), At(4, limit)], max_epoch=9)
     link = "latest" if saver is ModelSaver else "max-accuracy"
@@ -128,7 +128,7 @@ def test_training_may_go_on(line, caplog, background):
         assert line.run([saver, At(4, limit), lift], max_epoch=3) == 9
     [told] = [text for text in caplog.messages if "could not be written" in text]
     assert "model-6 could not" in told
-    assert told.endswith('Training goes on, as on_error="warn" asks.')
+    assert told.endswith('Training continues because of on_error="warn".')
     assert [path.name for path in all_checkpoints(line.log_dir)] == ["model-3", "model-9"]
 
 

@@ -51,7 +51,7 @@ def test_objects_go_on(line, straight_line):
     again = Count()
     resume(straight_line(line.log_dir), [SaveState(steps=again, other=Count()), Each(again)])
     assert again.number == 7
-    with pytest.raises(CheckpointError, match=r"this run has not: SaveState\(steps, other\)"):
+    with pytest.raises(CheckpointError, match=r"this run lacks: SaveState\(steps, other\)"):
         resume(straight_line(line.log_dir), [SaveState(steps=Count())])
 
 
@@ -59,7 +59,7 @@ def test_objects_go_on(line, straight_line):
     ("given", "message"),
     [
         ({"envs": object()}, r"SaveState\(envs=.*it lacks state_dict and load_state_dict\..*VectorEnvState"),
-        ({"envs": Count}, r"it is a class, and no object yet"),
+        ({"envs": Count}, r"it is a class, not an instance"),
         ({}, r"received no object"),
     ],
     ids=["no state", "class", "none"],

@@ -21,18 +21,18 @@ ERRORS = [
     (["plot", "run", "--keys", "xyz"], "no statistic matches 'xyz'; there are: accuracy, cost"),
     (["plot", "run", "-o", "missing/out.html"], "missing"),
     (["checkpoint", "ls", "nowhere"], "there is no directory nowhere"),
-    (["checkpoint", "ls", "empty"], r"empty holds no checkpoint \(yet\)"),
+    (["checkpoint", "ls", "empty"], "empty contains no checkpoint"),
     (["checkpoint", "vars", "nowhere"], "there is no checkpoint nowhere"),
-    (["checkpoint", "vars", "empty"], "empty names no TensorFlow checkpoint that is there"),
+    (["checkpoint", "vars", "empty"], "empty refers to a TensorFlow checkpoint that does not exist"),
     (["checkpoint", "vars", "run", "--keys", "xyz"], "no variable matches 'xyz'; there are: file, new"),
     (["checkpoint", "diff", "run", "nowhere"], "there is no directory nowhere"),
-    (["checkpoint", "diff", "run", "empty"], "empty is no checkpoint, and holds none"),
+    (["checkpoint", "diff", "run", "empty"], "empty is not a checkpoint and contains none"),
     (["checkpoint", "export", "nowhere"], "there is no checkpoint nowhere"),
     (
         ["checkpoint", "export", "run", "--keys", "xyz"],
         "no variable matches 'xyz'; there are: file, new, text, weight",
     ),
-    (["checkpoint", "export", "run"], "variable text holds text, which an archive cannot"),
+    (["checkpoint", "export", "run"], "variable text holds text, which an archive cannot store"),
     (["checkpoint", "export", "run", "--keys", "file", "-o", "missing/out.npz"], "missing"),
 ]
 
@@ -40,16 +40,16 @@ MISUSES = [
     ([], "the following arguments are required: COMMAND"),
     (["paint"], "invalid choice: 'paint'"),
     (["plot"], "the following arguments are required: LOGDIR"),
-    (["plot", "run", "-o", "out.pdf"], r"a name that ends in .html or .png expected; received 'out.pdf'"),
-    (["plot", "run", "--keys", "("], r"'\(' is no regular expression"),
-    (["plot", "run", "--smooth", "1"], "a number of at least 0 and below 1 expected; received '1'"),
+    (["plot", "run", "-o", "out.pdf"], r"expected a name that ends in .html or .png, received 'out.pdf'"),
+    (["plot", "run", "--keys", "("], r"'\(' is not a regular expression"),
+    (["plot", "run", "--smooth", "1"], "expected a number of at least 0 and below 1, received '1'"),
     (["plot", "run", "--smooth", "much"], "received 'much'"),
     (["plot", "run", "--theme", "pink"], "invalid choice: 'pink'"),
     (["checkpoint"], "the following arguments are required: ACTION"),
     (["checkpoint", "diff", "run"], "the following arguments are required: B"),
     (
         ["checkpoint", "export", "run", "-o", "out.zip"],
-        "a name that ends in .npz expected; received 'out.zip'",
+        "expected a name that ends in .npz, received 'out.zip'",
     ),
 ]
 
@@ -126,7 +126,7 @@ def test_lines_that_are_none_are_noted(place, capsys):
     with (place / "run" / "stats.jsonl").open("a") as file:
         file.write("garbage\n")
     assert main(["plot", "run"]) == 0
-    assert capsys.readouterr().err == "note: run: 1 lines are no statistics\n"
+    assert capsys.readouterr().err == "note: run: 1 lines are not statistics\n"
 
 
 def test_a_picture_without_matplotlib(place, capsys, monkeypatch):
@@ -169,7 +169,7 @@ def test_one_checkpoint_can_be_listed(place, capsys):
 def test_a_difference_names_variables_and_states(place, capsys):
     out = out_of(capsys, "checkpoint", "diff", "run/model-10", "run")
     assert re.sub(r" +", " ", out).splitlines()[3:] == [
-        "variables: 1 equal, 1 of other values, 1 of other shape or dtype, 1 only in A, 1 only in B",
+        "variables: 1 equal, 1 with other values, 1 with other shape or dtype, 1 only in A, 1 only in B",
         " only in A bias float32[3]",
         " only in B new float64[]",
         " other kind file int64[4] -> int32[4]",
@@ -198,7 +198,7 @@ def test_a_difference_of_histories_is_in_words(place, capsys):
 def test_a_checkpoint_does_not_differ_from_itself(place, capsys):
     lines = out_of(capsys, "checkpoint", "diff", "run", "run/latest").splitlines()
     assert lines[3:] == [
-        "variables: 4 equal, 0 of other values, 0 of other shape or dtype, 0 only in A, 0 only in B",
+        "variables: 4 equal, 0 with other values, 0 with other shape or dtype, 0 only in A, 0 only in B",
         "",
         "state: equal",
     ]

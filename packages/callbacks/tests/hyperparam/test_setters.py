@@ -149,7 +149,7 @@ def test_a_schedule_that_was_changed_counts_as_it_is_now(resumed, caplog):
         return ScheduledHyperParamSetter(ObjAttrParam(model, "rate"), schedules.pop(0))
 
     assert resumed(make) == [0.25, 0.0]
-    assert "was 0.0, but the schedule now says 0.25" in caplog.text
+    assert "was 0.0, but the schedule now gives 0.25" in caplog.text
 
 
 def test_changes_are_logged_once_per_epoch(rates, caplog):
@@ -270,7 +270,11 @@ def test_a_file_that_cannot_be_read_is_no_reason_to_stop(rates, tmp_path, caplog
 
 def test_without_a_log_directory_the_path_is_absolute(line):
     line.log_dir = None
-    with pytest.raises(ValueError, match=r"reads 'hyper.txt' in the log directory, but there is none"):
+    with pytest.raises(
+        ValueError,
+        match=r"reads 'hyper.txt' in the log directory, but the run has no log "
+        r"directory",
+    ):
         line.run([HumanHyperParamSetter("weight")])
 
 
@@ -279,7 +283,7 @@ def test_without_a_log_directory_the_path_is_absolute(line):
 
 def test_a_variable_that_is_not_there(line):
     with pytest.raises(
-        TensorNotFoundError, match=r"no variable 'rate'. It has: .*weight.*Make it in the model"
+        TensorNotFoundError, match=r"no variable 'rate'. It has: .*weight.*Create it in the model"
     ):
         line.run([schedule((0, 1.0))])
 
@@ -312,7 +316,7 @@ def test_a_value_that_does_not_fit(line, value, error, message):
         (lambda: schedule((1, 1), interp="cubic"), ValueError, 'expected None or "linear"'),
         (lambda: ScheduledHyperParamSetter(3, [(1, 1)]), TypeError, "takes a HyperParam or the name"),
         (lambda: HyperParamSetterWithFunc("rate", 3), TypeError, "takes a function of the number"),
-        (lambda: HyperParamSetterWithFunc("rate", max, every="10 min"), PeriodError, "Use a Ticker"),
+        (lambda: HyperParamSetterWithFunc("rate", max, every="10 min"), PeriodError, "Use Ticker"),
         (lambda: StatMonitorParamSetter("rate", "e", 3, 0.1, 3), TypeError, "a function of the old value"),
         (lambda: on_plateau(last_k=1), ValueError, "whole number of at least 2"),
         (lambda: ObjAttrParam(Model(), "speed"), AttributeError, "has no attribute 'speed'"),

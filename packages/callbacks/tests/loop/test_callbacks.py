@@ -240,7 +240,7 @@ def test_after_train_runs_for_all_and_the_first_error_is_raised(line, caplog):
     with pytest.raises(OSError, match="first"):
         line.run([Failing("first"), Failing("second"), recorder])
     assert recorder.calls[-1][0] == "after_train"
-    assert "after an earlier callback had" in caplog.text
+    assert "after the failure of an earlier callback" in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -330,12 +330,12 @@ def test_the_state_of_a_flow_is_not_that_of_a_callback(caplog):
     assert Callbacks([flow]).state_dict() == {}
     with caplog.at_level("INFO", "towerpack_callbacks"):
         Callbacks([flow]).load_state_dict({"Replay": {"count": 9}})
-    assert flow.count == 5 and "Replay is a flow, too" in caplog.text
+    assert flow.count == 5 and "Replay is also a flow" in caplog.text
 
 
 def test_a_state_without_its_callback_is_refused():
     with pytest.raises(
-        CheckpointError, match=r"state of callbacks this run has not: Lost.*This run has: Counter"
+        CheckpointError, match=r"states of callbacks that this run lacks: Lost.*This run has: Counter"
     ):
         Callbacks([Counter()]).load_state_dict({"Lost": {}})
 

@@ -170,17 +170,19 @@ def test_a_finished_run_has_nothing_left(tmp_path, caplog):
     caplog.set_level("INFO")
     train(tmp_path, max_epoch=4)
     assert train(tmp_path, max_epoch=4)[2] == []
-    assert "Epoch 4 was the last one; there is nothing left to train." in caplog.text
+    assert "Epoch 4 was the last one; no steps are left to train." in caplog.text
     assert train(tmp_path, max_epoch=5)[2] == [12, 13, 14]
 
 
 def test_what_is_to_be_resumed_is_checked(tmp_path):
-    with pytest.raises(ValueError, match='resume="auto" looks for a checkpoint in log_dir=, which is None'):
+    with pytest.raises(
+        ValueError, match='resume="auto" looks for a checkpoint in log_dir=, but log_dir is None'
+    ):
         as_session_hooks([], steps_per_epoch=1, resume="auto")
-    with pytest.raises(CheckpointError, match="is no checkpoint, and holds none"):
+    with pytest.raises(CheckpointError, match="is not a checkpoint and contains none"):
         as_session_hooks([], steps_per_epoch=1, resume=tmp_path)
     only = write_checkpoint(tmp_path / "model-1", {"w": np.zeros(2)}, {})
-    with pytest.raises(CheckpointError, match="holds no state of a training, only variables"):
+    with pytest.raises(CheckpointError, match="contains only variables and no training state"):
         as_session_hooks([], steps_per_epoch=1, resume=only)
 
 
@@ -188,7 +190,7 @@ def test_what_is_to_be_resumed_is_checked(tmp_path):
     ("name", "shape", "message"),
     [
         ("weigth", [], r"only in the graph: weigth; only in the checkpoint: weight\)\. Build the same model"),
-        ("weight", [2], r"does not fit this graph: Variable 'weight' has shape \(2,\); received \(\)"),
+        ("weight", [2], r"does not match this graph: Variable 'weight' has shape \(2,\); received \(\)"),
     ],
     ids=["name", "shape"],
 )

@@ -34,7 +34,9 @@ def test_a_name_nobody_produces_is_answered_with_close_ones():
 
 def test_the_error_says_what_is_there_and_what_to_do():
     with pytest.raises(
-        StatisticError, match=r"Produced are: loss. If a callback of yours puts it, let its produces"
+        StatisticError,
+        match=r"Available statistics: loss. If your callback puts it, return its name from "
+        r"produces",
     ):
         check_statistics([Producer("loss"), MaxSaver("zzz")])
 

@@ -141,7 +141,7 @@ def test_a_hook_that_requests_a_stop_ends_the_step_first():
     loop.coord = tf.train.Coordinator()
     with loop as steps:
         steps.run([])
-        with pytest.raises(StopTraining, match="a session hook asked to stop"):
+        with pytest.raises(StopTraining, match="a session hook requested a stop"):
             steps.run([])
         assert (loop.loop.global_step, loop.counted) == (2, 2)
 

@@ -54,9 +54,9 @@ def test_a_wrong_count_is_refused(arguments):
 @pytest.mark.parametrize(
     ("predictions", "labels", "message"),
     [
-        ([0, 2], [0, 1], r"predictions are to be bool, or 0 and 1; received \[0, 2\]"),
-        ([0, 1], [0, np.nan], "labels are to be"),
-        (["a"], [1], "predictions are to be"),
+        ([0, 2], [0, 1], r"predictions must be bool, or 0 and 1; received \[0, 2\]"),
+        ([0, 1], [0, np.nan], "labels must be"),
+        (["a"], [1], "predictions must be"),
         ([0, 1], [1], r"shape \(2,\), and labels have shape \(1,\)"),
     ],
 )

@@ -71,7 +71,7 @@ def test_a_histogram_sums_up_what_is_finite():
 
 def test_what_is_no_histogram():
     with pytest.raises(
-        ValueError, match=r"put_histogram\('a'\) takes numbers of which some are finite; none of 2"
+        ValueError, match=r"put_histogram\('a'\) needs at least one finite number; received 2 non-finite"
     ):
         put("put_histogram", "a", [np.nan, np.inf])
     with pytest.raises(TypeError, match=r"put_histogram\('a'\) takes an array of numbers, received object"):

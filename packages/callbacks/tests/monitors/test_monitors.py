@@ -140,7 +140,11 @@ def test_history_and_latest():
     assert monitors.get_history("x") == [(1, 1.0), (2, 2.0)]
     assert monitors.get_latest("x") == 2.0
     assert "x" in monitors
-    with pytest.raises(StatisticError, match=r"No statistic 'y' was put yet. Put so far: x"):
+    with pytest.raises(
+        StatisticError,
+        match=r"The statistic 'y' has no value yet. Statistics with values: "
+        r"x",
+    ):
         monitors.get_latest("y")
 
 

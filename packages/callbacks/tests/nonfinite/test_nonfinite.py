@@ -155,7 +155,7 @@ def folder(tmp_path):
     """What is left of a training that failed in its fourth step."""
     _, error = Model(log_of_negative, tmp_path).train()
     folder = tmp_path / "nonfinite-4"
-    assert str(error).endswith(f"Reproduce it by: python -m towerpack_callbacks.nonfinite {folder}")
+    assert str(error).endswith(f"Reproduce it with: python -m towerpack_callbacks.nonfinite {folder}")
     return folder
 
 
@@ -200,7 +200,7 @@ def test_without_a_log_directory_nothing_is_written():
 def test_a_disk_that_fails_does_not_hide_the_error(tmp_path):
     (tmp_path / "nonfinite-4").write_text("in the way")
     _, error = Model(log_of_negative, tmp_path).train()
-    assert re.search(r"'the_log' [\s\S]*nonfinite-4 to reproduce it could not be written", str(error))
+    assert re.search(r"'the_log' [\s\S]*nonfinite-4 for reproducing it could not be written", str(error))
 
 
 def test_without_an_optimizer_names_are_needed(line):

@@ -85,8 +85,8 @@ def test_names_tell_runs_apart(tmp_path, monkeypatch):
     [
         (lambda path: None, r"there is no .*run; expected the log directory of a run with a JSONWriter"),
         (lambda path: path.mkdir(), r"run has no stats.jsonl \(yet\); expected the log directory"),
-        (lambda path: write_run(path, []), r"has no statistics yet, but nothing whole$"),
-        (lambda path: write_run(path, [(1, {})]), r"has no statistics yet, but nothing whole$"),
+        (lambda path: write_run(path, []), r"contains no statistics yet: no complete line$"),
+        (lambda path: write_run(path, [(1, {})]), r"contains no statistics yet: no complete line$"),
     ],
 )
 def test_what_is_no_run(tmp_path, prepare, message):
@@ -97,7 +97,7 @@ def test_what_is_no_run(tmp_path, prepare, message):
 
 def test_a_file_of_something_else(tmp_path):
     (tmp_path / "run").write_text("a\nb\nc")
-    with pytest.raises(RunError, match="has no statistics yet, but 2 lines that are none"):
+    with pytest.raises(RunError, match="contains no statistics yet: 2 invalid lines"):
         read_runs([tmp_path / "run"])
 
 
@@ -228,7 +228,7 @@ def test_pictures_are_of_directories_and_not_of_files(artist):
 
 
 def test_a_png_has_no_pictures(artist, tmp_path):
-    with pytest.raises(RunError, match=r"no statistics; write a page: -o curves.html"):
+    with pytest.raises(RunError, match=r"not statistics; write a page: -o curves.html"):
         write_png(read_runs([artist]), ["samples"], tmp_path / "out.png", Appearance())
 
 

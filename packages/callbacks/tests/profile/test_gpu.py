@@ -105,7 +105,10 @@ def test_without_a_gpu_nothing_needs_to_be_installed(line, monkeypatch):
 def test_with_a_gpu_the_extra_is_asked_for(line, monkeypatch):
     monkeypatch.setitem(sys.modules, "pynvml", None)
     monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: ["a GPU"])
-    with pytest.raises(ImportError, match=r"need nvidia-ml-py: pip install towerpack-callbacks\[gpu\]"):
+    with pytest.raises(
+        ImportError,
+        match=r"need nvidia-ml-py, which is not installed: pip install towerpack-callbacks\[gpu\]",
+    ):
         line.run([GPUUtilizationTracker()])
 
 

@@ -86,7 +86,7 @@ def test_another_profiler_is_let_be(line, tmp_path, caplog):
         assert line.run([TensorBoardProfiler(first_step=2, steps=1)]) == 6
     finally:
         profiler.experimental.stop()
-    assert "another profiler runs in this process" in caplog.text
+    assert "another profiler is already running in this process" in caplog.text
 
 
 @pytest.mark.parametrize("arguments", [{"first_step": 1}, {"steps": 0}])

@@ -89,7 +89,11 @@ def test_its_statistic_must_be_produced_before():
 
 @pytest.mark.parametrize("limits", [{}, {"below": 0.1, "above": 0.9}])
 def test_there_is_one_limit(limits):
-    with pytest.raises(ValueError, match=r"StopAtCollapse\(below=.*: expected a number for one of them"):
+    with pytest.raises(
+        ValueError,
+        match=r"StopAtCollapse\(below=.*: expected a number for exactly one of "
+        r"them",
+    ):
         StopAtCollapse("variance", **limits)
 
 

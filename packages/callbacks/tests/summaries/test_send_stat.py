@@ -40,7 +40,7 @@ def test_a_command_that_hangs_does_not_hold_the_training(line, caplog, monkeypat
 
 
 def test_places_and_names_belong_together():
-    with pytest.raises(ValueError, match=r"has a place for 'cost', but the names are \['val/error'\]"):
+    with pytest.raises(ValueError, match=r"has a placeholder for 'cost', but the names are \['val/error'\]"):
         SendStat("echo {cost}", "val/error")
 
 

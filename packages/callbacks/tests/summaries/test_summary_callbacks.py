@@ -98,9 +98,7 @@ def test_a_value_that_is_not_finite_shows(line):
     line.run([MovingAverageSummary()], monitors=[keep])
     assert [value for _, value, _ in keep.scalars] == [np.inf, np.inf]
     (message,) = keep.messages  # in the first epoch, and not again
-    assert message.startswith(
-        "epoch 1: not finite, ratio. The callback TerminateOnNaN() would stop at the first"
-    )
+    assert message.startswith("epoch 1: not finite, ratio. The callback TerminateOnNaN() stops at the first")
 
 
 @pytest.mark.parametrize("decay", [1, -0.1, 2])

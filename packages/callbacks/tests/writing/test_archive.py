@@ -30,7 +30,7 @@ def test_objects_are_refused_and_leave_the_old_archive_alone(tmp_path):
     path.write_text("old")
     arrays = {"a": np.ones(1), "words": np.array(["x"], object), "gaps": np.ma.masked_array([1], [True])}
     with pytest.raises(
-        TypeError, match=r"received arrays that are masked or hold objects or text: gaps, words. Leave"
+        TypeError, match=r"received masked arrays, or arrays of objects or text: gaps, words. Leave"
     ):
         write_archive(path, arrays)
     assert path.read_text() == "old"

@@ -60,7 +60,7 @@ def test_further_errors_are_noted_at_the_first():
     with pytest.raises(IndexError) as error:
         writer.close()
     first, *_, last = error.value.__notes__
-    assert first.startswith("A later call of the thread 'test' failed, too: IndexError(")
+    assert first.startswith("A later call of the thread 'test' also failed: IndexError(")
     assert (len(error.value.__notes__), last) == (6, "So did 2 more.")
 
 

@@ -1,14 +1,12 @@
-"""Errors between a flow and a graph, each with the builtin that it is a case of.
+"""Errors of input sources, each also a subclass of a builtin exception.
 
-InputSourceError
-├── SetupError            RuntimeError   a source used before its setup, set up twice, or used by two
-├── NotRunningError       RuntimeError   a call that needs the live session
-├── StagingError          RuntimeError   runs that need the staged input of some towers only
-├── SpecError             ValueError     specs that no source can serve
-├── EmptyFlowError        ValueError     a flow to be repeated without a datapoint
-├── FlowEndError          RuntimeError   a flow raised the error that means a clean end to a session
-├── FlowPreemptionError   RuntimeError   a flow raised an error that makes a session begin anew
-└── DatapointError        ValueError     a datapoint that does not fit the specs
+InputSourceError ├── SetupError            RuntimeError   a source used before setup, set up twice, or used
+twice at once ├── NotRunningError       RuntimeError   a call without the required live session ├──
+StagingError RuntimeError   runs that took the staged input of only some towers ├── SpecError ValueError
+invalid specs ├── EmptyFlowError        ValueError     a repeated flow without datapoints ├── FlowEndError
+RuntimeError   a flow raised an error that a session treats as a normal end ├── FlowPreemptionError
+RuntimeError   a flow raised an error after which a session restarts └── DatapointError ValueError     a
+datapoint that does not match the specs
     ├── DatapointStructureError          … number or names of components
     ├── DatapointShapeError              … shape of a component
     └── DatapointTypeError  TypeError    … dtype of a component
@@ -35,51 +33,51 @@ __all__ = [
 ]
 
 CLOSED_TOO_EARLY = (
-    "The session was closed before its hooks ended, so how far it got is not known. "
+    "The session was closed before its hooks ended, so its position is unknown. "
     "Call state_dict() while the session is open, or end the hooks first."
 )
 
 
 class InputSourceError(Exception):
-    """Base of every error that this wheel raises itself; errors of a flow pass through unchanged."""
+    """Base of all errors of this wheel; errors of a flow are passed through unchanged."""
 
 
 class SetupError(InputSourceError, RuntimeError):
-    """A source was used before its `setup()`, or beyond what one source can serve.
+    """A source was used before its `setup()`, or more than once at a time.
 
-    One source serves one graph and one live session, and a flow is read by one source at a time.
+    A source serves one graph and one live session, and only one source at a time can read a flow.
     """
 
 
 class NotRunningError(InputSourceError, RuntimeError):
-    """A call that needs the live session came before the hooks saw one, or after it was closed."""
+    """A call needs the live session, but the session has not started yet or is closed."""
 
 
 class StagingError(InputSourceError, RuntimeError):
-    """Runs took the staged input of some towers, and left out that of others."""
+    """Runs took the staged input of some towers but not of others."""
 
 
 class SpecError(InputSourceError, ValueError):
-    """The specs given to `setup()` have no name, share one, or clash with an op of the graph."""
+    """The specs passed to `setup()` are unnamed, share a name, or clash with an op of the graph."""
 
 
 class EmptyFlowError(InputSourceError, towerpack_dataflow.EmptyFlowError):
-    """A whole pass over a flow that repeats for ever gave no datapoint.
+    """A whole pass over an infinitely repeated flow gave no datapoint.
 
-    It is a case of the error that flows raise for the same reason: `except` that one for both.
+    It is a subclass of the corresponding error of flows, so `except` that one to catch both.
     """
 
 
 class FlowEndError(InputSourceError, RuntimeError):
-    """A flow raised `OutOfRangeError`, which a session would take for a clean end and swallow."""
+    """A flow raised `OutOfRangeError`, which a session would treat as a normal end and swallow."""
 
 
 class FlowPreemptionError(InputSourceError, RuntimeError):
-    """A flow raised `AbortedError` or `UnavailableError`, after which a session would begin anew."""
+    """A flow raised `AbortedError` or `UnavailableError`, after which a session would restart."""
 
 
 class DatapointError(InputSourceError, ValueError):
-    """A datapoint does not fit the declared specs."""
+    """A datapoint does not match the declared specs."""
 
 
 class DatapointStructureError(DatapointError):
@@ -87,8 +85,8 @@ class DatapointStructureError(DatapointError):
 
 
 class DatapointShapeError(DatapointError):
-    """A component's shape is not the declared one."""
+    """A component's shape does not match the declared one."""
 
 
 class DatapointTypeError(DatapointError, TypeError):
-    """A component's dtype is not the declared one."""
+    """A component's dtype does not match the declared one."""

@@ -1,4 +1,4 @@
-"""Chooses how a DataFlow gets into the graph fastest."""
+"""Chooses the fastest input source for a DataFlow."""
 
 from __future__ import annotations
 
@@ -28,31 +28,31 @@ _PARALLEL = (
     MultiThreadMapData,
     MultiThreadRunner,
 )
-# A larger flow is not put into a worker unasked: it would be in memory twice.
+# A larger flow is not moved to a worker automatically, since it would be in memory twice.
 _MOST_BYTES_TO_SEND = 2**28
 
 
 def input_for(flow: Any, on_gpu: bool = False) -> InputSource:
-    """Returns the fastest input source for a flow: the one that trainers make for `dataflow=`.
+    """Returns the fastest input source for a flow, as used by trainers for `dataflow=`.
 
-    It is a `QueueInput`; for GPUs, one inside a `StagingInput`, so that the copy to the device is done ahead
-    of the step. A flow whose Python work would hold up the training steps is moved into a worker process
-    (`MultiProcessRunner(flow, 1)`): its datapoints, their order and its saved position stay the same. The
-    first datapoints of the training measure it, so nothing is made that is not used. The move is made when
-    the session starts, and logged, where
+    It is a `QueueInput`; for GPUs, a `StagingInput` around it, which copies to the device ahead of the step.
+    A flow with Python work that would delay the training steps is moved to a worker process
+    (`MultiProcessRunner(flow, 1)`): its datapoints, their order and its saved position are unchanged. The
+    measurement uses the first datapoints of the training, so no datapoint is wasted. The move happens when
+    the session starts, and is logged, if
 
-    - the flow is addressable, so that the worker can go on behind them,
+    - the flow is addressable, so that the worker can continue after them,
     - each datapoint takes a millisecond or more of processor time,
-    - the flow has no workers or threads of its own yet,
-    - the flow can be pickled, and is below 256 MB,
-    - and there is a second processor.
+    - the flow has no workers or threads yet,
+    - the flow can be pickled and is smaller than 256 MB,
+    - and a second processor is available.
 
-    In the worker, the flow's functions see this process's objects as they were when it moved.
-    To keep the flow in this process, or to give it more workers, make the source yourself:
-    `QueueInput(flow)`, `QueueInput(MultiProcessRunner(flow, 4))`.
+    In the worker, the flow's functions use copies of this process's objects from the time of the move. To
+    keep the flow in this process, or to use more workers, create the source explicitly: `QueueInput(flow)`,
+    `QueueInput(MultiProcessRunner(flow, 4))`.
 
     Args:
-        flow: a DataFlow, or another iterable that can be iterated again.
+        flow: a DataFlow, or another re-iterable object.
         on_gpu: whether the tensors are used on GPUs. (Not run on GPUs by our tests.)
 
     Raises:
@@ -63,7 +63,7 @@ def input_for(flow: Any, on_gpu: bool = False) -> InputSource:
 
 
 def _may_move(flow: Any) -> bool:
-    """Returns whether a flow can be measured, and whether another process would have room for it."""
+    """Returns whether a flow can be measured and a processor is available for a worker."""
     if not getattr(flow, "addressable", False) or is_live(flow) or _processors() < 2:
         return False
     return not any(isinstance(part, _PARALLEL) for part in _chain(flow))
@@ -77,31 +77,31 @@ def _chain(flow: Any) -> Iterator[Any]:
 
 
 def _processors() -> int:
-    """Returns how many processors this process may use; macOS has no affinity to restrict them."""
+    """Returns the number of processors available to this process; macOS has no CPU affinity."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _reason_to_stay(flow: Any) -> str | None:
-    """Returns why a flow cannot go into a worker, or None if it can."""
+    """Returns the reason why a flow cannot be moved to a worker, or None if it can."""
     import cloudpickle
 
     sized = _SizeLimitedFile()
     try:
         cloudpickle.Pickler(sized, protocol=5, buffer_callback=sized.put).dump(flow)
     except _TooLargeError:
-        return f"it holds more than {_MOST_BYTES_TO_SEND >> 20} MB, which a worker would hold again"
-    except Exception as error:  # whatever pickling a user's objects raises
+        return f"it holds more than {_MOST_BYTES_TO_SEND >> 20} MB, which a worker would duplicate"
+    except Exception as error:  # pickling a user's objects may raise any error
         return f"it cannot be pickled ({type(error).__name__}: {error})"
     return None
 
 
 class _TooLargeError(Exception):
-    """A pickle is larger than a worker is sent unasked."""
+    """A pickle exceeds the limit for an automatic move."""
 
 
 @final
 class _SizeLimitedFile:
-    """A file that counts the bytes written to it, and keeps none of them."""
+    """A file that counts the bytes written to it and discards them."""
 
     def __init__(self) -> None:
         self._bytes = 0

@@ -1,4 +1,4 @@
-"""Sources around sources: `ProxyInputSource`, and the remapping of a source's components."""
+"""Wrappers of sources: `ProxyInputSource`, and the remapping of components."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["ProxyInputSource", "remap_input_source"]
 
 
 class ProxyInputSource(InputSource):
-    """Passes every call on to another source: the base of sources that change a little of it.
+    """Forwards all calls to another source; base class of sources that modify one aspect.
 
     Override the methods with a leading underscore; `super()` calls the same method of the other source.
 
@@ -25,7 +25,7 @@ class ProxyInputSource(InputSource):
         source: the other source; not set up yet.
 
     Raises:
-        TypeError: `source` is no InputSource.
+        TypeError: `source` is not an InputSource.
 
     Example:
         >>> class Halved(ProxyInputSource):
@@ -36,7 +36,7 @@ class ProxyInputSource(InputSource):
     def __init__(self, source: InputSource) -> None:
         if not isinstance(source, InputSource):
             raise TypeError(
-                f"{type(self).__name__} goes around an InputSource, but received {source!r}. "
+                f"{type(self).__name__} wraps an InputSource, but received {source!r}. "
                 "For a DataFlow, write QueueInput(df)."
             )
         self.source = source
@@ -49,7 +49,7 @@ class ProxyInputSource(InputSource):
 
     @property
     def sharded(self) -> bool | None:
-        """Whether the other source's data are one process's share of an order; None: it is not known."""
+        """Whether the other source's data are one process's share of an order; None: unknown."""
         return self.source.sharded
 
     @property
@@ -101,16 +101,16 @@ class ProxyInputSource(InputSource):
 
 
 def remap_input_source(source: InputSource, names: Sequence[str]) -> InputSource:
-    """Returns a source for a model whose inputs are more than the data's components, or in another order.
+    """Returns a source for a model with more inputs than components, or in another order.
 
     Args:
         source: the source of the components; not set up yet.
-        names: for each component of the data, the name of the model's input. The inputs not named become
+        names: for each component of the data, the name of the model's input. All other inputs become
             placeholders: feed them with each run.
 
     Raises:
         ValueError: a name is given twice.
-        SpecError: (at `setup()`) the model has no input of a name.
+        SpecError: (at `setup()`) the model has no input with a given name.
 
     Example:
         >>> from towerpack_inputsource import TensorInput
@@ -131,7 +131,10 @@ class _Remapped(ProxyInputSource):
         super().__init__(source)
         self._names = list(names)
         if len(set(self._names)) != len(self._names):
-            raise ValueError(f"Each component is one input, but a name is given twice in {self._names}.")
+            raise ValueError(
+                f"Each component maps to a different input, but {self._names} contains a name "
+                "twice. Give each name once."
+            )
 
     def _setup(self, specs: tuple[tf.TensorSpec, ...]) -> None:
         declared = {spec.name: spec for spec in specs}
@@ -139,7 +142,7 @@ class _Remapped(ProxyInputSource):
         if unknown:
             raise SpecError(
                 f"remap_input_source() names {unknown}, but the model's inputs are {list(declared)}. "
-                "Give names of these."
+                "Give names from this list."
             )
         self._fed = {
             name: placeholder_for(spec) for name, spec in declared.items() if name not in self._names

@@ -1,4 +1,4 @@
-"""The interface between data and a graph: the calls that a trainer, or a loop of your own, makes."""
+"""The interface between data and a graph, for trainers and custom loops."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ NO_PAUSE = contextlib.nullcontext()
 class InputSource(abc.ABC):
     """Brings datapoints into a graph.
 
-    One source serves one graph, in one live session at a time, and lives through these calls, in this order::
+    A source serves one graph, in one live session at a time. Its calls have this order::
 
-        source.setup(specs)                        # in the graph: adds the ops that all towers share
-        tensors = source.get_input_tensors()       # once per tower: one call is one take
-        with MonitoredTrainingSession(hooks=source.hooks()) as session:
+        source.setup(specs)                        # in the graph: adds the shared ops of all towers tensors =
+        source.get_input_tensors()       # once per tower: each call adds one take with
+        MonitoredTrainingSession(hooks=source.hooks()) as session:
             session.run(...)                       # each run takes the next datapoint
         source.state_dict()                        # between steps: the position for a later run
 
-    Its hooks are TensorFlow's own, so any loop that runs a `SessionRunHook` can use it. Subclasses
-    implement the methods with a leading underscore and leave the public ones alone.
+    Its hooks are plain `SessionRunHook`s, so any loop that runs such hooks can use it. Subclasses implement
+    the methods with a leading underscore and do not override the public ones.
 
     Attributes:
-        infinite: whether the source starts over at the end of a pass. Otherwise the run ends there, and an
+        infinite: whether the source restarts at the end of a pass. Otherwise the run ends there, and an
             evaluation can use the source.
-        feed_free: whether its tensors need no feed in any run, so that several towers and `StagingInput` can
-            use the source.
+        feed_free: whether its tensors never need feeds, so that several towers and `StagingInput` can use the
+            source.
     """
 
     infinite: bool = True
@@ -48,20 +48,20 @@ class InputSource(abc.ABC):
     _home: tf.Graph | None = None
 
     def setup(self, specs: Sequence[tf.TensorSpec]) -> None:
-        """Adds the ops that all towers share to the current graph. To be called once, in that graph.
+        """Adds the shared ops of all towers to the current graph. Call it once, in that graph.
 
         Args:
             specs: shape, dtype and name of each component; unknown dimensions are None.
 
         Raises:
-            SetupError: the source is set up already, or there is no graph: in eager mode, or in a
-                `tf.function`.
+            SetupError: the source is already set up, or the current graph is not usable: in eager mode or in
+                a `tf.function`.
             SpecError: the specs are empty, not `tf.TensorSpec`, unnamed, or share a name.
         """
         if self._specs is not None:
             raise SetupError(
                 f"{type(self).__name__}.setup() was called a second time. A source belongs to one graph: "
-                "make a new source for a new graph."
+                "create a new source for a new graph."
             )
         self._home = _current_graph(type(self).__name__)
         narrowed = self._narrowed(check_specs(specs))
@@ -69,27 +69,26 @@ class InputSource(abc.ABC):
         self._specs = narrowed
 
     def get_input_tensors(self) -> list[tf.Tensor]:
-        """Returns the tensors of one tower, in the order of the specs. Each call is a take of its own.
+        """Returns the tensors of one tower, in the order of the specs. Each call adds a separate take.
 
-        A session that runs without the source's `hooks()` has no data: of a queue, its first take waits for
-        ever.
+        A session without the source's `hooks()` receives no data: its first take from a queue waits forever.
 
         Returns:
-            One tensor for each spec, of its dtype, and of a shape that fits its shape.
+            One tensor for each spec, with its dtype and a matching shape.
 
         Raises:
-            SetupError: the source is not set up, or in another graph, or cannot serve one more tower.
+            SetupError: the source is not set up, belongs to another graph, or cannot serve another tower.
         """
         specs = self._after_setup("get_input_tensors")
         if self._home not in _graphs_around():
             raise SetupError(
                 f"{type(self).__name__}.get_input_tensors() was called in another graph than setup(). A "
-                "source belongs to one graph: call both in the same one, or make a new source."
+                "source belongs to one graph: call both in the same one, or create a new source."
             )
         return list(self._get_input_tensors(specs))
 
     def hooks(self) -> list[tf.train.SessionRunHook]:
-        """Returns the hooks that the session must run with: the same objects on every call.
+        """Returns the hooks that the session must use: the same objects at each call.
 
         Raises:
             SetupError: the source is not set up.
@@ -97,7 +96,7 @@ class InputSource(abc.ABC):
         self._after_setup("hooks")
         if self._hook_list is None:
             own = self._hooks()
-            # A source without hooks has nothing that belongs to a session.
+            # A source without hooks has no state of a session.
             first = [OneSession(type(self).__name__, self._flows_read)] if own else []
             self._hook_list = (*first, *own)
         return list(self._hook_list)
@@ -105,40 +104,40 @@ class InputSource(abc.ABC):
     def reset_state(self) -> None:
         """Restarts at the first datapoint of a new pass, in the live session.
 
-        An evaluation calls it before each round.
+        Evaluations call it before each round.
 
         Raises:
             SetupError: the source is not set up.
-            NotRunningError: there is no live session, and the source needs one.
+            NotRunningError: the source needs a live session, but none is open.
         """
         self._after_setup("reset_state")
         self._reset_state()
 
     def seed(self, seed: int) -> None:
-        """Seeds the data, if it takes a seed as a DataFlow does; to be called before the session starts."""
+        """Seeds the data, if they can be seeded like a DataFlow; call it before the session starts."""
 
     @property
     def sharded(self) -> bool | None:
-        """Whether the data are one process's share of an order, which all processes must seed alike.
+        """Whether the data are one process's share of an order, which needs the same seed in all processes.
 
-        None: it is not known, since the source reads no flow that says so.
+        None: unknown, because the source reads no flow with this information.
         """
         return None
 
     @property
     def endless(self) -> bool:
-        """Whether no pass ends, as far as it is known, so that no evaluation can use the source."""
+        """Whether passes are known to never end, so that an evaluation cannot use the source."""
         return self.infinite
 
     def size(self) -> int | None:
-        """Returns the number of datapoints in one pass, or None if it is not known."""
+        """Returns the number of datapoints in one pass, or None if unknown."""
         return None
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns the position of the datapoint after the last consumed one, whatever was prefetched.
+        """Returns the position after the last consumed datapoint, regardless of prefetching.
 
-        To be called while no step runs. Sources without a position return an empty dict. The state can be
-        written as JSON, if the flow's own position can.
+        Call it while no step is running. Sources without a position return an empty dict. The state can be
+        written as JSON if the flow's position can.
 
         Raises:
             NotRunningError: the session was closed before its hooks ended.
@@ -146,7 +145,7 @@ class InputSource(abc.ABC):
         return self._state()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Makes the next session start at a position. To be called before the session starts.
+        """Makes the next session start at a position. Call it before the session starts.
 
         Args:
             state: the `state_dict()` of a source of the same kind over the same flow.
@@ -157,40 +156,40 @@ class InputSource(abc.ABC):
         if state:
             raise ValueError(
                 f"{type(self).__name__} has no position to restore, but received a state with "
-                f"{sorted(state)}. Was the run that saved it using another input source?"
+                f"{sorted(state)}. The run that saved it probably used another input source."
             )
 
     def refit(self, state: Mapping[str, Any]) -> RefittedState | None:
-        """Translates a state that another number of processes, or batches of another size, have left.
+        """Translates a state saved with another number of processes or another batch size.
 
-        Changes nothing; the translated state is for `load_state_dict()`.
+        It changes nothing; pass the translated state to `load_state_dict()`.
 
         Args:
             state: the `state_dict()` of a source of the same kind, over the same data.
 
         Returns:
-            None where the source knows nothing of the batches that its data come in.
+            The translated state, or None if the source does not know the batch size of its data.
 
         Raises:
-            ValueError: the batches differ, and the rest of the pass cannot be divided into those of now.
+            ValueError: the batches differ, and the rest of the pass cannot be divided into the present ones.
         """
         return None
 
     def status(self) -> InputStatus:
         """Returns the fill of the source's buffers and the activity of its threads, as plain data.
 
-        May be called from any thread, also while a step hangs; before and after the session too. The time
-        between two of them: `source.status().since(earlier)`.
+        It may be called from any thread, also while a step hangs, and before and after the session. For the
+        time between two calls, use `source.status().since(earlier)`.
         """
         return InputStatus(type(self).__name__)
 
     def _narrowed(self, specs: tuple[tf.TensorSpec, ...]) -> tuple[tf.TensorSpec, ...]:
-        """Returns the specs, with unknown sizes filled in where the source has them."""
+        """Returns the specs, with unknown sizes filled in as far as the source knows them."""
         return specs
 
     @abc.abstractmethod
     def _setup(self, specs: tuple[tf.TensorSpec, ...]) -> None:
-        """Adds the ops that all towers share to the current graph."""
+        """Adds the shared ops of all towers to the current graph."""
 
     @abc.abstractmethod
     def _get_input_tensors(self, specs: tuple[tf.TensorSpec, ...]) -> Sequence[tf.Tensor]:
@@ -200,35 +199,35 @@ class InputSource(abc.ABC):
         return ()
 
     def _flows_read(self) -> Sequence[Any]:
-        """Returns the flows that this source reads itself, so that no other source reads them meanwhile."""
+        """Returns the flows that this source reads directly, to prevent other sources from reading them."""
         return ()
 
     def _reset_state(self) -> None:
-        """Restarts at the first datapoint of a new pass; by default, does nothing."""
+        """Restarts at the first datapoint of a new pass; does nothing by default."""
 
     def _state(
         self, takes: int | None = None, paused: AbstractContextManager[Any] = NO_PAUSE
     ) -> dict[str, Any]:
-        """Returns the position after the first `takes` takes since the session began, or the last restart.
+        """Returns the position after the first `takes` takes since the session started or was last restarted.
 
         Args:
-            takes: number of takes; None for all of them. A source that takes from another one ahead of the
-                step calls this with fewer than it has made.
-            paused: a context in which no thread takes from this source; entering it may have to wait.
+            takes: number of takes; None for all of them. A source that takes ahead of the step passes fewer
+                than it has made.
+            paused: a context in which no thread takes from this source; entering it may block.
         """
         return {}
 
     def _interrupt(self) -> None:
-        """Wakes a take that waits for data, if something can: the run is over. Called before the end."""
+        """Wakes a take that waits for data, if possible, since the run is over. Called before the end."""
 
     def _abandon(self) -> None:
-        """Ends without a position: a take is under way that nothing can interrupt. Called before the end."""
+        """Ends without a position, since an active take cannot be interrupted. Called before the end."""
 
     def _hold_back(self, takes: int) -> None:
         """Keeps positions for a state before the newest takes. Called before the session is created.
 
         Args:
-            takes: by how many takes the argument of `_state()` may be behind the takes that were made.
+            takes: the maximum number of takes by which the argument of `_state()` may lag behind.
         """
 
     def _no_session(self, method: str) -> NotRunningError:
@@ -247,24 +246,24 @@ class InputSource(abc.ABC):
 
 
 def _current_graph(source: str) -> tf.Graph:
-    """Returns the graph that is being built.
+    """Returns the graph under construction.
 
     Raises:
-        SetupError: there is none, or one that lives for one function alone.
+        SetupError: there is no graph, or only that of a function.
     """
     graph = tf.get_default_graph()
     if not tf.executing_eagerly() and not hasattr(graph, "outer_graph"):
         return graph
     where = "eager mode" if tf.executing_eagerly() else f"the function {graph.name!r}"
     raise SetupError(
-        f"{source}.setup() was called in {where}. A source brings data into a graph for sessions: call it "
-        "under `with tf.Graph().as_default():`. Eager code and tf.function iterate over a flow, or over a "
-        "tf.data.Dataset, directly."
+        f"{source}.setup() was called in {where}. A source provides data to a graph for sessions: call it "
+        "under `with tf.Graph().as_default():`. In eager code and tf.function, iterate over a flow or a "
+        "tf.data.Dataset directly."
     )
 
 
 def _graphs_around() -> list[tf.Graph]:
-    """Returns the current graph and those around it: the body of a loop has a graph of its own."""
+    """Returns the current graph and the enclosing ones: the body of a loop is a separate graph."""
     graphs = [] if tf.executing_eagerly() else [tf.get_default_graph()]
     while graphs and getattr(graphs[-1], "outer_graph", None) is not None:
         graphs.append(graphs[-1].outer_graph)
@@ -272,7 +271,7 @@ def _graphs_around() -> list[tf.Graph]:
 
 
 def make_counter(name: str) -> tf.Variable:
-    """Makes a counter of takes: an int64 scalar variable, 0 in each new session and never saved."""
+    """Creates a counter of takes: an int64 scalar variable, 0 in each new session and never saved."""
     return tf.Variable(
         tf.zeros([], tf.int64),
         name=name,
@@ -283,7 +282,7 @@ def make_counter(name: str) -> tf.Variable:
 
 
 def check_at_least(least: int, name: str, value: int, meaning: str) -> None:
-    """Checks an argument that counts something.
+    """Checks a count argument.
 
     Args:
         least: the smallest value allowed.

@@ -1,6 +1,6 @@
-"""The conformance check of input sources, for ours and for yours.
+"""The conformance check of input sources, also for custom sources.
 
-It needs no test framework: a broken promise is an `AssertionError` that says which.
+It needs no test framework: a violation raises an `AssertionError` that names it.
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ def check_input_source(
     datapoints: Sequence[Datapoint] = (),
     flow_error: type[Exception] | None = None,
 ) -> None:
-    """Checks an input source for all that a loop relies on, in real sessions.
+    """Checks all guarantees of an input source for loops, in real sessions.
 
     Args:
-        make_source: makes a new source over a flow, for one pass; called many times:
+        make_source: creates a new source over a flow, for one pass; called several times:
             `lambda flow: MySource(flow, infinite=False)`.
         specs: the specs of the source's `setup()`.
-        datapoints: at least three different ones that fit the specs, as lists or tuples in their order. Leave
-            them out for a source that reads no flow: the promises about flows are not checked then.
-        flow_error: the error of a session whose flow fails; by default the flow's own error.
+        datapoints: at least three different datapoints that match the specs, as lists or tuples in their
+            order. Omit them for a source that reads no flow: guarantees about flows are then not checked.
+        flow_error: the error of a session with a failing flow; by default the flow's error.
 
     Raises:
-        AssertionError: the source breaks a promise; the text says which.
+        AssertionError: the source violates a guarantee; the message names it.
 
     Example:
         >>> from towerpack_inputsource import QueueInput
@@ -63,7 +63,7 @@ def check_input_source(
     for has_length in (True, False):
         _check_delivery(make_source, specs, datapoints, has_length)
         _check_rounds(make_source, specs, datapoints, has_length)
-    # The last check takes one datapoint too many: a take that found no datapoint must not count.
+    # The last check takes one datapoint too many: a take without a datapoint must not count.
     for steps in range(len(datapoints) + 2):
         _check_state(make_source, specs, datapoints, steps)
     for rounds in (0, 1):
@@ -93,15 +93,15 @@ def _check_setup(make_source: MakeSource, specs: Specs) -> None:
             if tensor.op.type == "Placeholder":
                 _expect(tensor.op.name == spec.name, f"the placeholder {tensor} is not named {spec.name!r}")
         first, second = source.hooks(), source.hooks()
-        _expect(all(a is b for a, b in zip(first, second)), "hooks() gives other hooks on each call")
+        _expect(all(a is b for a, b in zip(first, second)), "hooks() returns different hooks at each call")
         _expect(
             all(isinstance(hook, tf.train.SessionRunHook) for hook in first),
-            "a hook is no tf.train.SessionRunHook",
+            "a hook is not a tf.train.SessionRunHook",
         )
 
 
 def _check_session(make_source: MakeSource, specs: Specs) -> None:
-    """Checks that a session which takes nothing starts and ends, and leaves no thread."""
+    """Checks that a session without takes starts and ends, and leaves no thread."""
     before = threading.enumerate()
     source = make_source(ListFlow([]))
     _expect_status(source, "before the session")
@@ -126,7 +126,7 @@ def _check_delivery(
     source = make_source(ListFlow(datapoints, has_length=length))
     taken = []
     with _running(source, specs) as (session, take):
-        # No condition: a clean end leaves through the session's block, an endless source takes one too many.
+        # No condition: a normal end leaves the session's block, an endless source takes one too many.
         for _ in range(len(datapoints) + 1):
             taken.append(session.run(take))
     _expect_same(taken, datapoints, "a finite pass")
@@ -140,7 +140,7 @@ def _check_delivery(
 def _check_rounds(
     make_source: MakeSource, specs: Specs, datapoints: Sequence[Datapoint], length: bool
 ) -> None:
-    """Checks the rounds of an evaluation: each one restarts, also after one that ended in the middle."""
+    """Checks that each evaluation round restarts, even after a round that ended in the middle."""
     everything = len(datapoints) + 1
     source = make_source(ListFlow(datapoints, has_length=length))
     with _running(source, specs) as (session, take):
@@ -170,7 +170,7 @@ def _check_error(
     rounds: int,
     error: type[Exception],
 ) -> None:
-    """Checks that an error of the flow arrives at once with its own type, in any round."""
+    """Checks that an error of the flow is raised at once with its type, in any round."""
     before = threading.enumerate()
     flow = ListFlow(datapoints, fails_at=None if rounds else 1)
     source = make_source(flow)
@@ -181,7 +181,7 @@ def _check_error(
             _take(session, take, len(datapoints) + 1)
             flow.fails_at = 1
             source.reset_state()
-        while True:  # the end of the data, too, would leave through the session's block
+        while True:  # the end of the data would also leave the session's block
             session.run(take)
     late = time.monotonic() - flow.failed_at
     _expect(late < _AT_ONCE, f"{what} arrived after {late:.1f} s")
@@ -189,7 +189,7 @@ def _check_error(
 
 
 def _check_early_end(make_source: MakeSource, specs: Specs, datapoints: Sequence[Datapoint]) -> None:
-    """Checks that an error in the loop ends the run at once, whatever is prefetched."""
+    """Checks that an error in the loop ends the run at once, regardless of prefetching."""
     before = threading.enumerate()
     with (
         _expect_raises(_LoopError, "an error in the loop"),
@@ -210,17 +210,17 @@ class _LoopError(Exception):
 
 @final
 class ListFlow:
-    """A list as a DataFlow whose length may be unknown, and which can fail: for tests of sources.
+    """A list as a DataFlow for tests of sources, optionally with unknown length or a failure.
 
     Subclasses may override `_pass()`, the generator of one pass.
 
     Args:
         datapoints: the datapoints of a pass.
         has_length: whether `len()` works.
-        fails_at: the index of the datapoint in whose place `FlowFailure` is raised; None for no failure.
+        fails_at: the index of the datapoint that raises `FlowFailure` instead; None for no failure.
 
     Attributes:
-        failed_at: when the failure was raised, in seconds of `time.monotonic()`.
+        failed_at: the time of the failure, in seconds of `time.monotonic()`.
 
     Example:
         >>> flow = ListFlow([[1], [2]])
@@ -256,7 +256,7 @@ class ListFlow:
             yield self._datapoints[self._next - 1]
 
     def reset_state(self) -> None:
-        """Does nothing: there is nothing to open."""
+        """Does nothing: the flow needs no preparation."""
 
     def seed(self, seed: int) -> None:
         """Does nothing: the order is fixed."""
@@ -272,7 +272,7 @@ class ListFlow:
 
 @contextlib.contextmanager
 def _running(source: InputSource, specs: Specs) -> Iterator[tuple[Any, list[tf.Tensor]]]:
-    """Opens a session over a graph of its own, with the source's hooks."""
+    """Opens a session over a new graph, with the source's hooks."""
     with tf.Graph().as_default():
         source.setup(specs)
         take = source.get_input_tensors()
@@ -281,7 +281,7 @@ def _running(source: InputSource, specs: Specs) -> Iterator[tuple[Any, list[tf.T
 
 
 def _take(session: Any, take: list[tf.Tensor], steps: int) -> list[Any]:
-    """Takes so many datapoints, or fewer at the end of the pass, which must not reach the session's block."""
+    """Takes `steps` datapoints, or fewer at the end of the pass, which must not leave the session's block."""
     taken: list[Any] = []
     with contextlib.suppress(tf.errors.OutOfRangeError):
         for _ in range(steps):
@@ -291,7 +291,7 @@ def _take(session: Any, take: list[tf.Tensor], steps: int) -> list[Any]:
 
 def _expect(promise: bool, broken: str) -> None:
     if not promise:
-        raise AssertionError(f"The input source breaks a promise: {broken}.")
+        raise AssertionError(f"The input source violates a guarantee: {broken}.")
 
 
 def _expect_same(taken: Sequence[Any], expected: Sequence[Datapoint], what: str) -> None:
@@ -304,7 +304,7 @@ def _expect_same(taken: Sequence[Any], expected: Sequence[Datapoint], what: str)
 
 def _expect_no_thread_since(before: list[threading.Thread]) -> None:
     left = [thread.name for thread in threading.enumerate() if thread not in before]
-    _expect(not left, f"the threads {left} live on after the session")
+    _expect(not left, f"the threads {left} are still running after the session")
 
 
 @contextlib.contextmanager

@@ -44,7 +44,9 @@ def test_another_placeholder_of_the_name_is_an_error(other):
 
 def test_another_op_of_the_name_is_an_error():
     tf.constant(1, name="x")
-    with pytest.raises(SpecError, match=r"The name 'x' .* is taken in this graph by an op of type Const"):
+    with pytest.raises(
+        SpecError, match=r"The name 'x' .* is already used in this graph by an op of type Const"
+    ):
         PlaceholderInput().setup([X])
 
 

@@ -83,7 +83,7 @@ def test_one_made_in_the_graph(graph):
 def test_one_made_in_another_graph_is_refused():
     with tf.Graph().as_default():
         dataset = tf.data.Dataset.range(3)
-    with tf.Graph().as_default(), pytest.raises(SetupError, match=r"made in another graph.*lambda"):
+    with tf.Graph().as_default(), pytest.raises(SetupError, match=r"created in a different graph.*lambda"):
         build(dataset)
 
 
@@ -192,8 +192,8 @@ def test_a_single_component_needs_no_tuple(graph):
         ({"m": 1}, [N], r"gives a dict with the keys \['m'\], but the specs declare \['n'\]"),
         (np.int32(1), [N], "gives 'n' as int32, but the spec declares int64. Cast it there"),
         (np.zeros(2, "int64"), [N], r"gives 'n' with the shape \(2,\), but the spec declares \(\)"),
-        (((1, 2),), [N], "whose component for 'n' is no single dense tensor"),
-        ({"n": tf2.sparse.from_dense([1])}, [N], "whose component for 'n' is no single dense tensor"),
+        (((1, 2),), [N], "the component for 'n' is not a single dense tensor"),
+        ({"n": tf2.sparse.from_dense([1])}, [N], "the component for 'n' is not a single dense tensor"),
     ],
 )
 def test_what_does_not_fit_is_named(element, specs, message):
@@ -251,7 +251,7 @@ def test_states_and_sessions(graph):
     with pytest.raises(ZeroDivisionError), running(source) as session:
         session.run(n)
         raise ZeroDivisionError
-    with pytest.raises(NotRunningError, match="how far it got is not known"):
+    with pytest.raises(NotRunningError, match="its position is unknown"):
         source.state_dict()
 
 

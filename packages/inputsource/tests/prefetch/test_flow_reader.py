@@ -122,7 +122,7 @@ def test_states_of_live_flows_and_of_others_are_told_apart(caplog):
     assert loaded_position(live, {"live": {}}) is None
     with caplog.at_level("INFO", "towerpack_inputsource"):
         assert loaded_position(live, {"flow": {"seed": 1, "epoch": 2, "index": 3}}) is None
-    assert "is live, so the position in the saved state is not used" in caplog.text
+    assert "is live; ignoring the position in the saved state" in caplog.text
     with pytest.raises(ValueError, match=r"\['live'\], but a source that reads a flow with a position saves"):
         loaded_position(ListFlow([[0]]), {"live": {}})
     with pytest.raises(ValueError, match=r"\['iterator'\], but .* reads a live flow saves \['live'\]"):
@@ -228,7 +228,7 @@ def test_what_looks_like_an_end_is_not_taken_for_one():
 
 def test_as_flow_refuses_what_cannot_be_read_again():
     assert as_flow([1]) == [1]
-    with pytest.raises(TypeError, match=r"can be gone through once only.*DataFromGenerator"):
+    with pytest.raises(TypeError, match=r"allows only one pass.*DataFromGenerator"):
         as_flow(iter([1]))
     with pytest.raises(TypeError, match="reads a DataFlow or another iterable, but received 3"):
         as_flow(3)

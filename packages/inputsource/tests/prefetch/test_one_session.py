@@ -90,7 +90,7 @@ def refused(match):
 )
 def test_two_sources_over_one_flow_are_refused(make, specs, names):
     sources = [built(source, specs) for source in make(numbers())]
-    with refused(f"DataFromList.* is read by {names} shall read it.*make it twice"):
+    with refused(f"DataFromList.* is already read by {names} cannot read it.*create a separate flow"):
         running(*sources)
 
 
@@ -229,7 +229,7 @@ def test_a_second_session_beside_a_live_one_is_refused(make):
     [n] = source.get_input_tensors()
     with running(source) as session:
         first = int(session.run(n))
-        with refused(r"runs in a session already.*Close the first"):
+        with refused(r"already runs in a session.*Close the first"):
             running(source)
         assert [int(session.run(n)) for _ in range(3)] in ([first + k for k in (1, 2, 3)], [3, 3, 3])
     with running(source) as session:

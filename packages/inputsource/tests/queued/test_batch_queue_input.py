@@ -91,7 +91,7 @@ def test_an_unknown_size():
         ([], r"all axes but the first must be known; received \(\) for 'n'"),
         ([None, None], r"received \(None, None\) for 'n'.*QueueInput"),
         ([3], r"first axis of 'n' is declared as 3, but the batch size is 2. Declare it as None or 2"),
-        ([2], r"declared as 2, but with infinite=False the last batch has what is left"),
+        ([2], r"declared as 2, but with infinite=False the last batch may be smaller"),
     ],
 )
 def test_shapes_are_checked(shape, message):
@@ -102,7 +102,7 @@ def test_shapes_are_checked(shape, message):
 def test_sizes_are_checked():
     with pytest.raises(ValueError, match="at least 1; received 0"):
         BatchQueueInput([[0]], 0)
-    with pytest.raises(ValueError, match="capacity 3 never holds a batch of 4"):
+    with pytest.raises(ValueError, match="capacity 3 cannot hold a batch of 4"):
         BatchQueueInput([[0]], 4, capacity=3)
 
 

@@ -111,7 +111,7 @@ def test_forgotten_hooks_are_told(graph, capfd):
     build(ListFlow(range(3)))
     with tf.train.MonitoredTrainingSession():
         pass
-    message = "QueueInput was set up in the graph of this session, but its hooks() were not asked for"
+    message = "QueueInput was set up in the graph of this session, but its hooks() were not requested"
     assert capfd.readouterr().err.count(message) == 1
 
 
@@ -351,7 +351,7 @@ def test_a_session_closed_under_the_source_cannot_tell():
     session = tf.Session()
     coord = begin(source, session)
     session.close()
-    with pytest.raises(NotRunningError, match="how far it got is not known"):
+    with pytest.raises(NotRunningError, match="its position is unknown"):
         source.state_dict()
     coord.request_stop()
     coord.join()

@@ -77,7 +77,7 @@ def test_put_needs_a_session(source):
 
 def test_there_is_no_pass_to_begin_anew(source):
     source.get_input_tensors()
-    with running(source), pytest.raises(NotRunningError, match="made by the training"):
+    with running(source), pytest.raises(NotRunningError, match="the training creates the batches"):
         source.reset_state()
     assert source.state_dict() == {}
 

@@ -310,6 +310,6 @@ def test_a_unit_is_not_dropped():
         unit = "m"
 
     for value in (np.ones(2).view(Metres), [np.ones(2).view(Metres)]):
-        with pytest.raises(DatapointTypeError, match="received Metres, an array of its own class"):
+        with pytest.raises(DatapointTypeError, match="received Metres, a subclass of array"):
             of("float64")([value])
     assert of("float64")([np.ones((1, 2)).view(np.matrix)])[0].tolist() == [[1, 1]]

@@ -161,7 +161,7 @@ def test_a_run_that_needs_only_some_towers_makes_the_next_one_fail():
     source, tensors = build(QueueInput(flow_of(100)), towers=2)
     # The run finds it, or the thread that stages the next round does: whoever comes first.
     with (
-        pytest.raises((tf.errors.InvalidArgumentError, StagingError), match=r"all towers, or of none"),
+        pytest.raises((tf.errors.InvalidArgumentError, StagingError), match=r"all towers or of none"),
         running(source) as session,
     ):
         session.run(tensors)
@@ -173,7 +173,7 @@ def test_a_run_that_needs_only_some_towers_makes_the_next_one_fail():
 def test_runs_that_go_on_needing_only_some_towers_fail(used):
     source, tensors = build(QueueInput(flow_of(100)), towers=2)
     with (
-        pytest.raises(StagingError, match=rf"the towers \[{1 - used}\] \(from 0\) was left out"),
+        pytest.raises(StagingError, match=rf"the towers \[{1 - used}\] \(from 0\) was skipped"),
         running(source) as session,
     ):
         for _ in range(20):
@@ -190,15 +190,15 @@ def test_runs_that_need_no_input_disturb_nothing():
 
 
 def test_what_cannot_be_staged():
-    with pytest.raises(TypeError, match="goes around an InputSource"):
+    with pytest.raises(TypeError, match="wraps an InputSource"):
         StagingInput(flow_of(1))
     with pytest.raises(ValueError, match="at least 1; received 0"):
         StagingInput(QueueInput([[1]]), stages=0)
-    with pytest.raises(SetupError, match="stages already"):
+    with pytest.raises(SetupError, match="already stages"):
         StagingInput(ProxyInputSource(StagingInput(QueueInput([[1]]))))
     for inner in (FeedInput([[1]]), PlaceholderInput(), remap_input_source(QueueInput([[1]]), ["m"])):
         specs = [N, tf.TensorSpec([], tf.int64, "m")] if inner.feed_free else [N]
-        with tf.Graph().as_default(), pytest.raises(SetupError, match="needs to be fed with each step"):
+        with tf.Graph().as_default(), pytest.raises(SetupError, match="needs feeds in each step"):
             StagingInput(inner).setup(specs)
 
 
@@ -374,7 +374,7 @@ def test_a_dataset_that_blocks_does_not_hold_up_the_end_of_the_source(monkeypatc
     assert ended_without_the_element
     busy = [record.getMessage() for record in caplog.records if " busy " in record.getMessage()]
     assert len(busy) == 1 and busy[0].startswith("The TFDatasetInput is still busy")
-    with pytest.raises(NotRunningError, match="position is not known"):
+    with pytest.raises(NotRunningError, match="position is unknown"):
         source.state_dict()
 
 

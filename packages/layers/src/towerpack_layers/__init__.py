@@ -1,10 +1,10 @@
 """Symbolic layers for graph-mode TensorFlow: `argscope`, `LinearWrap` and the tower context.
 
-Everything here adds ops to the current `tf.Graph` and writes to TensorFlow's own collections, so it mixes
-with any other function library that does the same.
+All functions add ops to the current `tf.Graph` and write to TensorFlow's own collections, so they can be
+combined with any library that does the same.
 """
 
-# A public sub-package; not in __all__, as `import *` would put a common word over a script's own names.
+# A public sub-package with a common name; not in __all__, since `import *` could overwrite names of a script.
 from . import interop as interop
 from ._errors import (
     DuplicateLayerError,

@@ -1,21 +1,19 @@
-"""Errors of this wheel, each with the builtin that it is a case of.
+"""Errors of this wheel, each also a subclass of a builtin exception.
 
-    LayersError
-    ├── TowerError                 (RuntimeError)    a tower is needed, or one is already entered
-    ├── TowerNameError             (ValueError)      the tower's name scope is taken in this graph
-    ├── SharedVariableError        (ValueError)      a tower that shares variables asked for a new one
-    ├── KerasLayerError            (TypeError)       a Keras layer would not work in a tower
-    ├── GraphRequiredError         (RuntimeError)    a layer was called in eager mode
-    ├── LayerNameError             (TypeError)       a layer was called without its name
-    ├── DuplicateLayerError        (ValueError)      two layers of one name in one tower
-    ├── DuplicateRegistrationError (ValueError)      two functions registered under one layer name
-    ├── LayerArgumentError         (TypeError)       a layer does not have this argument, or needs another
-    ├── NotALayerError             (TypeError)       `argscope` was called for something that is no layer
-    ├── ScopeError                 (TypeError)       a scope was opened with something that it cannot use
-    ├── FrozenVariableError        (ValueError)      a variable to be frozen exists, and is trainable
-    └── UnknownLayerError          (AttributeError)  `LinearWrap` finds no layer of this name
+    LayersError ├── TowerError                 (RuntimeError)    a tower is needed, or one is already entered
+    ├── TowerNameError             (ValueError)      the tower's name scope is taken in this graph ├──
+    SharedVariableError        (ValueError)      a tower that shares variables asked for a new one ├──
+    KerasLayerError            (TypeError)       a Keras layer would not work in a tower ├──
+    GraphRequiredError         (RuntimeError)    a layer was called in eager mode ├── LayerNameError
+    (TypeError)       a layer was called without its name ├── DuplicateLayerError        (ValueError)      two
+    layers of one name in one tower ├── DuplicateRegistrationError (ValueError)      two functions registered
+    under one layer name ├── LayerArgumentError         (TypeError)       a layer does not have this argument,
+    or needs another ├── NotALayerError             (TypeError)       `argscope` received an object that is
+    not a layer ├── ScopeError                 (TypeError)       a scope received an invalid argument ├──
+    FrozenVariableError        (ValueError)      a variable to freeze exists and is trainable └──
+    UnknownLayerError          (AttributeError)  no layer has the name looked up on a `LinearWrap`
 
-Values out of range and shapes that do not fit are plain `ValueError` and `TypeError`.
+Values out of range and mismatched shapes raise plain `ValueError` and `TypeError`.
 """
 
 from __future__ import annotations
@@ -39,11 +37,11 @@ __all__ = [
 
 
 class LayersError(Exception):
-    """Base of every error that is particular to this wheel."""
+    """Base of all specific errors of this wheel."""
 
 
 class TowerError(LayersError, RuntimeError):
-    """A tower context is needed and none is entered, or a second one is entered inside the first."""
+    """A required tower context is missing, or a second one is entered inside the first."""
 
 
 class TowerNameError(LayersError, ValueError):
@@ -55,11 +53,11 @@ class SharedVariableError(LayersError, ValueError):
 
 
 class KerasLayerError(LayersError, TypeError):
-    """A Keras layer has a state or a regularizer that would silently have no effect, or cannot be adapted."""
+    """A Keras layer has a state or regularizer that would silently have no effect, or cannot be adapted."""
 
 
 class GraphRequiredError(LayersError, RuntimeError):
-    """A symbolic function was called while TensorFlow executes eagerly."""
+    """A symbolic function was called in eager mode."""
 
 
 class LayerNameError(LayersError, TypeError):
@@ -79,15 +77,15 @@ class LayerArgumentError(LayersError, TypeError):
 
 
 class NotALayerError(LayersError, TypeError):
-    """An argument that must be a registered layer is none."""
+    """An argument is not a registered layer."""
 
 
 class ScopeError(LayersError, TypeError):
-    """A scope, or a decorator that opens one, was given something that it cannot use."""
+    """A scope, or a decorator that opens one, received an invalid argument."""
 
 
 class FrozenVariableError(LayersError, ValueError):
-    """A variable is to be frozen that exists already and is trainable."""
+    """A variable to freeze already exists and is trainable."""
 
 
 class UnknownLayerError(LayersError, AttributeError):

@@ -67,5 +67,5 @@ def test_two_calls_in_a_tower(run: Run, graph: tf.Graph) -> None:
 
 
 def test_a_model_instead_of_a_function(graph: tf.Graph) -> None:
-    with pytest.raises(KerasLayerError, match=r"of tf_keras, which keeps .* Give use_keras the function"):
+    with pytest.raises(KerasLayerError, match=r"of tf_keras, which would keep .* Pass use_keras the"):
         use_keras(layers.Dense(3))

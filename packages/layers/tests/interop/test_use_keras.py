@@ -108,7 +108,7 @@ def test_equal_paths_within_a_model(tower: TowerContext) -> None:
 def test_a_model_that_was_built_in_a_graph(tower: TowerContext) -> None:
     layer = layers.Dense(3, name="fc")
     layer.build([None, 4])
-    message = r"'fc/kernel' was made in a graph, outside of use_keras\. Give use_keras the function"
+    message = r"'fc/kernel' was made in a graph, outside of use_keras\. Pass use_keras the function"
     with pytest.raises(KerasLayerError, match=message):
         use_keras(layer)(tf.ones([2, 4]))
 
@@ -288,8 +288,8 @@ class Elsewhere(keras.Layer):
 @pytest.mark.parametrize(
     "make, message",
     [
-        (Elsewhere, "a layer changes variables that are not among the model's. Make all"),
-        (Racing, "a layer sets racing/kernel, which the optimizer trains; the two would race"),
+        (Elsewhere, "a layer changes variables that do not belong to the model. Create all"),
+        (Racing, "a layer sets racing/kernel, which the optimizer also trains; the two updates would race"),
         (lambda: 3, "returned 3; expected a layer or model of Keras 3 or of tf_keras"),
     ],
 )
@@ -311,7 +311,7 @@ def test_what_is_no_model(tower: TowerContext) -> None:
 
 def test_another_backend(tower: TowerContext, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(keras.backend, "backend", lambda: "jax")
-    with pytest.raises(KerasLayerError, match=r"Keras computes by jax\. .*KERAS_BACKEND=tensorflow"):
+    with pytest.raises(KerasLayerError, match=r"Keras uses the backend jax; .*KERAS_BACKEND=tensorflow"):
         use_keras(lambda: layers.Dense(3))(tf.ones([2, 4]))
 
 

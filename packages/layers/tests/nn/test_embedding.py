@@ -58,7 +58,7 @@ def test_half_precision(run: Any) -> None:
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"x": tf.float32}, TypeError, r"Embedding\('e'\): the input must be of integers, received float32"),
+        ({"x": tf.float32}, TypeError, r"Embedding\('e'\): the input must have an integer dtype.*float32"),
         ({"dtype": tf.int32}, TypeError, "dtype must be floating, received int32"),
         ({"vocabulary_size": 0}, ValueError, "vocabulary_size must be a positive int, received 0"),
         ({"units": 2.0}, ValueError, "units must be a positive int, received 2.0"),

@@ -53,8 +53,8 @@ def test_every_regularizer_adds_its_cost(run: Run) -> None:
 @pytest.mark.parametrize(
     ("shape", "units", "message"),
     [
-        ([3], 2, r"FullyConnected\('fc'\): the input needs two axes or more.*received shape \(3,\)"),
-        ([3, None], 2, r"of known size but for the first, received shape \(3, None\).*set_shape"),
+        ([3], 2, r"FullyConnected\('fc'\): the input needs at least two axes.*received shape \(3,\)"),
+        ([3, None], 2, r"with known sizes except for the first, received shape \(3, None\).*set_shape"),
         (None, 2, "the input's rank must be known, received a tensor of shape <unknown>"),
         ([3, 3], 0, "units must be a positive int, received 0"),
         ([3, 3], True, "units must be a positive int, received True"),

@@ -100,7 +100,9 @@ def test_a_tower_for_samples_finds_the_variables(graph: tf.Graph) -> None:
         LSTM("rnn", tf.ones([2, 5, 3]), 4)
     with TowerContext("samples", is_training=False, reuse=True):
         assert step("rnn").shape == (1, 4)
-        with pytest.raises(SharedVariableError, match="none has made 'rmm/basic_lstm_cell/kernel'"):
+        with pytest.raises(
+            SharedVariableError, match="no earlier tower has created 'rmm/basic_lstm_cell/kernel'"
+        ):
             step("rmm")
     assert names() == [f"rnn/{name}" for name in LSTM_VARIABLES]
 

@@ -111,9 +111,7 @@ def test_a_generator_cannot_hold_a_scope_for_its_caller() -> None:
         with argscope(Conv2D, filters=3):
             yield 1
 
-    message = (
-        "argscope: .* is a generator, and the scope would hold for its caller while it waits.*contextmanager"
-    )
+    message = "argscope: .* is a generator, and the scope would apply to its caller.*contextmanager"
     for generator in (layers(), by_a_stack()):
         with pytest.raises(LayerArgumentError, match=message):
             next(generator)

@@ -71,7 +71,7 @@ class TestOneFunction:
         ids=["number", "class", "name", "no argument", "no name"],
     )
     def test_what_is_no_layer_function_is_refused(self, bad: Any) -> None:
-        with pytest.raises(NotALayerError, match="needs a function whose first parameter is a layer's input"):
+        with pytest.raises(NotALayerError, match="a function with a layer's input as its first parameter"):
             enable_argscope_for_function(bad)
 
     def test_shapes_are_logged_once(self, graph: tf.Graph, caplog: pytest.LogCaptureFixture) -> None:

@@ -56,10 +56,12 @@ def test_print_tensor_goes_on(graph: tf.Graph, capsys: pytest.CaptureFixture[str
 
 
 def test_unknown_layer_names_near_matches_and_ways_out(graph: tf.Graph) -> None:
-    message = "no layer 'conv2d'. Did you mean Conv2D.*Registered are: .*MaxPooling.*@register_layer.*apply"
+    message = (
+        "no layer 'conv2d'. Did you mean Conv2D.*Registered layers: .*MaxPooling.*@register_layer.*apply"
+    )
     with pytest.raises(UnknownLayerError, match=message):
         LinearWrap(tf.ones([])).conv2d("c", 3)
-    with pytest.raises(AttributeError, match=r"no layer 'Xyzzyq'\. Registered are"):
+    with pytest.raises(AttributeError, match=r"no layer 'Xyzzyq'\. Registered layers"):
         LinearWrap(tf.ones([])).Xyzzyq  # noqa: B018
     assert not hasattr(LinearWrap(tf.ones([])), "max_pool")
 

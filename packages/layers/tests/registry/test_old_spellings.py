@@ -94,7 +94,7 @@ def test_by_linearwrap_the_warning_points_to_the_call(graph: tf.Graph) -> None:
 
 
 def test_both_spellings_are_an_error(graph: tf.Graph) -> None:
-    message = r"Conv2D\('c'\): nl= is an old spelling of activation=, which is given, too: give one of"
+    message = r"Conv2D\('c'\): nl= is an old spelling of activation=, which is also given: give only one of"
     for arguments in ({"nl": None, "activation": None}, {"activation": None, "nl": None}):
         with pytest.raises(LayerArgumentError, match=message):
             Conv2D("c", tf.ones(IMAGE), 4, 3, **arguments)

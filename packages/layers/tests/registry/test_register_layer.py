@@ -126,7 +126,7 @@ def test_eager_mode_is_refused() -> None:
 
 class TestTwoLayersOfOneName:
     MESSAGE = (
-        r"FullyConnected\('a'\): the layer scope 'net/a' is already used, by a MaxPooling.*"
+        r"FullyConnected\('a'\): the layer scope 'net/a' is already used by a MaxPooling.*"
         r"another name.*reuse=True"
     )
 
@@ -140,7 +140,7 @@ class TestTwoLayersOfOneName:
     def test_within_a_tower(self, graph: tf.Graph) -> None:
         with TowerContext("tower0", is_training=True):
             Shift("s", tf.ones([1]))
-            with pytest.raises(DuplicateLayerError, match="'s' is already used, by a Shift"):
+            with pytest.raises(DuplicateLayerError, match="'s' is already used by a Shift"):
                 Shift("s", tf.ones([1]))
 
     @pytest.mark.parametrize("reuse", [True, tf.AUTO_REUSE])
@@ -210,7 +210,7 @@ class TestRegistration:
             outs = [two("a", tf.ones([])), three("b", tf.ones([]))]
             outs.append(LinearWrap(tf.ones([])).apply2(two, "c")())
         assert run(outs) == [20.0, 300.0, 20.0]
-        message = r"'Scaled' stands for several layers, made by .*make.<locals>.Scaled.*apply2\(layer"
+        message = r"'Scaled' refers to several layers, made by .*make.<locals>.Scaled.*apply2\(layer"
         with pytest.raises(DuplicateRegistrationError, match=message):
             get_registered_layer("Scaled")
         with pytest.raises(UnknownLayerError, match=message):
@@ -233,7 +233,7 @@ class TestRegistration:
     def test_callables_without_a_name_are_refused(self) -> None:
         for function in (functools.partial(tf.multiply, y=2), operator.itemgetter(0), 3):
             with pytest.raises(
-                TypeError, match=r"needs a function, whose name is the layer's; received .*def"
+                TypeError, match=r"needs a function with a name, which becomes the layer's; received .*def"
             ):
                 register_layer(function)
 

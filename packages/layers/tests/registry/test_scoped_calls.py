@@ -43,7 +43,7 @@ def test_each_default_is_told_with_its_place(graph: tf.Graph) -> None:
         f"    kernel_size=3  ({__file__}:{outer})",
         f"    activation=relu  ({__file__}:{outer})",
         "Conv2D('b')",
-        f"    filters=2  ({__file__}:{outer}, not used: the call gives its own)",
+        f"    filters=2  ({__file__}:{outer}, not used: overridden by the call)",
         f"    kernel_size=(1, 3)  ({__file__}:{inner})",
         f"    activation=relu  ({__file__}:{outer})",
         *(text.replace("'a'", "'c'") for text in lines[:4]),

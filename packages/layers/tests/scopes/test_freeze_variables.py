@@ -87,7 +87,7 @@ def test_towers_that_share_add_it_once(graph: tf.Graph) -> None:
 
 def test_what_trains_already_cannot_be_frozen(graph: tf.Graph) -> None:
     FullyConnected("fc", tf.ones([1, 2]), 3)
-    message = r"freeze_variables: the variable 'fc/W' exists already, and it is trainable.*in every tower"
+    message = r"freeze_variables: the variable 'fc/W' already exists and is trainable.*in every tower"
     again = tf.variable_scope("", reuse=True)
     with freeze_variables(**FULL), again, pytest.raises(FrozenVariableError, match=message):
         FullyConnected("fc", tf.ones([1, 2]), 3)

@@ -217,7 +217,7 @@ def test_in_a_body_of_control_flow(graph: tf.Graph) -> None:
 def test_outside_any_tower_and_bad_values(graph: tf.Graph) -> None:
     with (
         spectral_norm_scope(),
-        pytest.raises(TowerError, match="spectral_norm_scope of 'w' must know whether"),
+        pytest.raises(TowerError, match="spectral_norm_scope of 'w' needs a training mode"),
     ):
         tf.get_variable("w", [2, 2])
     with pytest.raises(ValueError, match="iterations must be a positive int, received 0"):

@@ -93,7 +93,7 @@ def test_inference_tower_after_a_training_tower(graph: tf.Graph) -> None:
 
 
 def test_missing_shared_variable_names_variable_and_rule(graph: tf.Graph) -> None:
-    message = r"Tower 'tower1' shares .* none has made 'net/extra/W'.*Every tower must ask for the same"
+    message = r"Tower 'tower1' shares .* has created 'net/extra/W'.*Every tower must request the same"
     with (
         TowerContext("tower1", is_training=True, index=1, num_towers=2, reuse=True),
         tf.variable_scope("net"),

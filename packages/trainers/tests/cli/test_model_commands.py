@@ -67,7 +67,7 @@ ERRORS = [
     ([*PREDICT[:-1], "data.npz", "x=flat.npy"], "the input x is given twice"),
     ([*PREDICT[:-1], "x=data.npz", "scale=flat.npy"], "different numbers of examples: x: 5, scale: 4"),
     ([*PREDICT, "--outputs", "cost", "--batch-size", "2"], "the output cost has no value for each example"),
-    ([*PREDICT, "--outputs", "words"], "received arrays that are masked or hold objects or text: words"),
+    ([*PREDICT, "--outputs", "words"], "received masked arrays, or arrays of objects or text: words"),
     (["describe", *MODEL, "--outputs", "outs"], "no tensor 'outs:0'"),
 ]
 

@@ -262,7 +262,7 @@ def test_another_model(kit, configure):
 def test_other_callbacks(configure):
     SimpleTrainer(configure(callbacks=[ModelSaver(), Sum()])).train()
     with pytest.raises(
-        CheckpointError, match=r"the state of callbacks this run has not: Sum.*Add them, or allow"
+        CheckpointError, match=r"states of callbacks that this run lacks: Sum.*Add them, or allow"
     ):
         SimpleTrainer(configure(callbacks=[ModelSaver()], resume="auto")).train()
 
@@ -331,7 +331,7 @@ def test_states_of_callbacks_may_be_skipped(configure, caplog):
         configure(callbacks=[ModelSaver()], resume="auto", resume_allow=["callbacks"], max_epoch=3)
     )
     trainer.train()
-    assert "They are left out, as is allowed" in caplog.text
+    assert "Skipped them (allowed by resume_allow)" in caplog.text
     assert trainer.loop.global_step == 15
 
 
@@ -348,7 +348,7 @@ def test_files_of_callbacks_are_restored_or_skipped(configure):
     SimpleTrainer(configure(callbacks=[ModelSaver(), files], max_epoch=1)).train()
     SimpleTrainer(configure(callbacks=[ModelSaver(), files], resume="auto")).train()
     assert files.total == 1000 + 6 + 7 + 8 + 9 + 10
-    with pytest.raises(CheckpointError, match="callbacks this run has not: Files"):
+    with pytest.raises(CheckpointError, match="callbacks that this run lacks: Files"):
         SimpleTrainer(configure(resume="auto", max_epoch=3)).train()
     SimpleTrainer(configure(resume="auto", max_epoch=3, resume_allow=["callbacks"])).train()
 
@@ -453,7 +453,7 @@ def test_a_damaged_checkpoint(configure, tmp_path):
 
 
 def test_no_checkpoint(configure, tmp_path):
-    with pytest.raises(CheckpointError, match="is no checkpoint, and holds none"):
+    with pytest.raises(CheckpointError, match="is not a checkpoint and contains none"):
         SimpleTrainer(configure(resume=tmp_path))
 
 

@@ -97,7 +97,7 @@ def test_equal_values_are_not_named_and_a_resumed_run_logs_nothing(train, tmp_pa
 def test_a_file_of_keras_names_its_reader(tmp_path, ending):
     path = tmp_path / f"net{ending}"
     path.write_bytes(b"\x89HDF\r\n\x1a\n")
-    with pytest.raises(CheckpointError, match=r"is a file of Keras.*model.load_weights.*use_keras\(model\)"):
+    with pytest.raises(CheckpointError, match=r"is a Keras file.*model.load_weights.*use_keras\(model\)"):
         load_variables(path)
 
 

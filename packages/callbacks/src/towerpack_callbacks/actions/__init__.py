@@ -1,1 +1,1 @@
-"""Callbacks that do something besides training: run ops, start processes, average and clip weights."""
+"""Callbacks that act on the graph or the process: run ops, start processes, average and clip weights."""

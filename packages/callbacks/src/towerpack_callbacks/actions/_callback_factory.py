@@ -12,17 +12,17 @@ __all__ = ["CallbackFactory"]
 
 @final
 class CallbackFactory(Callback):
-    """Makes a callback out of functions, where a class of its own would be too long.
+    """Makes a callback out of functions, for work too small for a class.
 
     Args:
-        setup_graph: adds ops. Each function takes this callback, and with it `trainer`, `graph`,
+        setup_graph: adds ops. Each function takes this callback, which gives access to `trainer`, `graph` and
             `global_step`.
         before_train: runs once before the first step.
-        trigger: the periodic work; once per epoch, or as `PeriodicTrigger` says.
+        trigger: the periodic work; once per epoch, or at the periods of a `PeriodicTrigger`.
         after_train: runs once at the end, also after an error.
 
     Raises:
-        TypeError: a function cannot be called.
+        TypeError: an argument is not callable.
 
     Example:
         ```python

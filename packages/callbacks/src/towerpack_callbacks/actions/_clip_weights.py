@@ -18,17 +18,17 @@ __all__ = ["ClipWeights"]
 class ClipWeights(Callback):
     """Clips the weights of a scope to [-limit, limit] after each of their updates, and before the first step.
 
-    So the critic of a Wasserstein GAN stays Lipschitz (Arjovsky et al. 2017, arXiv:1701.07875, whose limit is
-    0.01). Clipping is a part of the update, also where one step updates the critic several times. Weights
-    that an optimizer updates by other ops than TensorFlow's fused ones are clipped in a session call of their
-    own after each step.
+    This keeps the critic of a Wasserstein GAN Lipschitz (Arjovsky et al. 2017, arXiv:1701.07875, with a limit
+    of 0.01). Clipping is part of the update, also if one step updates the critic several times. If an
+    optimizer does not use TensorFlow's fused update ops, its weights are clipped in a separate session call
+    after each step.
 
     Args:
         limit: the largest absolute value of a weight.
         scope: the variable scope of the weights, such as "discrim"; None: all trainable variables.
 
     Raises:
-        ValueError: the limit is no number above 0.
+        ValueError: the limit is not a number above 0.
         ScopeError: (at set-up) the scope has no floating-point variable; the message lists the scopes.
 
     Example:
@@ -52,7 +52,7 @@ class ClipWeights(Callback):
         self._clip_after_step = tf.group(*map(self._clipped, rest)) if rest else None
 
     def _clip_in_updates(self, weight: tf.Variable) -> bool:
-        """Lets whatever waits for an update of a weight wait until it is clipped; returns if there is one."""
+        """Makes ops that wait for a weight's update wait for its clipping; returns whether any exist."""
         found = False
         for update in find_applied_gradients(self.graph, [weight]):
             waiting = list(update.op._control_outputs)
@@ -86,7 +86,7 @@ class ClipWeights(Callback):
 
 
 def _copies_in_towers(graph: tf.Graph, weights: list[tf.Variable]) -> Iterator[tf.Variable]:
-    """Finds the copies of weights that replicas have of their own, which must stay equal to them."""
+    """Finds the replicas' copies of the weights, which must stay equal to them."""
     names = {weight.op.name for weight in weights}
     for variable in graph.get_collection(tf.GraphKeys.LOCAL_VARIABLES):
         if re.sub(r"^tower\d+/", "", variable.op.name) in names:

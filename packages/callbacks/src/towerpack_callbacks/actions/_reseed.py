@@ -1,4 +1,4 @@
-"""Seeds the random number generators that are global to the process."""
+"""Seeds the global random number generators of the process."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ __all__ = ["Seed"]
 
 @final
 class Seed(Callback):
-    """Seeds Python's `random`, `numpy.random`, and TensorFlow's generators, when it is set up.
+    """Seeds Python's `random`, `numpy.random` and TensorFlow's generators at set-up.
 
-    What this project draws depends on seeds of its own (`TrainConfig(seed=...)` of the trainers); this is for
-    what a user's code draws from generators that are global to the process. Put it first. In the graph it
-    concerns the ops made after it: those of later callbacks, not those of a model that is built already.
+    Towerpack uses separate seeds (`TrainConfig(seed=...)` of the trainers); this callback is for user code
+    that draws from the global generators. Put it first. In the graph it affects only ops that are created
+    afterwards: those of later callbacks, not those of a model that is already built.
 
     Args:
         seed: the seed.
@@ -42,7 +42,7 @@ class Seed(Callback):
         np.random.seed(self._seed)
         with trainer.graph.as_default():
             tf.set_random_seed(self._seed)
-        # Eager execution has a generator of its own. A new thread is eager, whatever graph this one builds.
+        # Eager execution uses a separate generator. A new thread is eager even while this one builds a graph.
         eager = threading.Thread(target=tf.set_random_seed, args=(self._seed,))
         eager.start()
         eager.join()

@@ -1,4 +1,4 @@
-"""Ops of the graph that a callback runs, along with steps or between them."""
+"""Callbacks that run ops of the graph, together with steps or between them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["CheckNumerics", "RunOp", "RunUpdateOps"]
 
 @final
 class RunUpdateOps(Callback):
-    """Runs the ops of a graph collection with every step; batch normalisation keeps its statistics this way.
+    """Runs the ops of a graph collection with every step, such as the updates of batch normalisation.
 
     Args:
         collection: name of the collection.
@@ -29,7 +29,7 @@ class RunUpdateOps(Callback):
         self._op: tf.Operation | None = None
 
     def _setup_graph(self) -> None:
-        # An op made inside a tf.cond branch lands in the outer collection, but cannot be run from outside.
+        # An op created inside a tf.cond branch lands in the outer collection but cannot be run from outside.
         updates = [
             u for u in self.graph.get_collection(self._collection) if _operation(u).graph is self.graph
         ]
@@ -43,7 +43,7 @@ class RunUpdateOps(Callback):
 class RunOp(Callback):
     """Runs an op: copies weights to a target network, resets a state between training and evaluation.
 
-    Before the training and at triggers the op runs in a session call of its own, which takes a datapoint if
+    Before the training and at triggers the op runs in a separate session call, which consumes a datapoint if
     the op depends on the input.
 
     Args:
@@ -106,14 +106,14 @@ class RunOp(Callback):
 class CheckNumerics(Callback):
     """Checks at each trigger that all variables of a collection are finite.
 
-    It notices others late, but costs nothing in between. `TerminateOnNaN` notices them at once and finds the
-    op.
+    Non-finite values are detected late, but steps between triggers cost nothing. `TerminateOnNaN` detects
+    them at once and finds the op.
 
     Args:
         collection: name of the collection.
 
     Raises:
-        NonFiniteError: (at a trigger) some are not.
+        NonFiniteError: (at a trigger) some values are not finite.
     """
 
     def __init__(self, collection: str = tf.GraphKeys.TRAINABLE_VARIABLES) -> None:
@@ -134,7 +134,7 @@ class CheckNumerics(Callback):
             raise NonFiniteError(
                 f"After step {self.global_step}, {len(bad)} of {len(finite)} variables have values that are "
                 f"not finite: {', '.join(bad[:5])}{', ...' if len(bad) > 5 else ''}. "
-                "TerminateOnNaN() reports at which step and in which op that begins."
+                "TerminateOnNaN() reports the first step and op with such values."
             )
 
 

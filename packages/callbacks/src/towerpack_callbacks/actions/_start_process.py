@@ -14,15 +14,14 @@ __all__ = ["StartProcOrThread"]
 class StartProcOrThread(Callback):
     """Starts threads or processes before the training, and stops them after it.
 
-    They are started with the session there, but TensorFlow's default session and graph belong to the thread
-    they were entered in: a thread that needs them is given `trainer.sess`.
+    They start after the session is created. TensorFlow's default session and graph belong to the thread that
+    entered them: pass `trainer.sess` to a thread that needs them.
 
     Args:
-        startable: a `threading.Thread`, a `multiprocessing.Process`, anything with `start()`, or a list of
-            such.
-        stop_at_last: stop them after the training, in order: by their `stop()` if they have one, else by
-            `terminate()`; then wait for them. Where they have neither, they must end by themselves, and are
-            waited for.
+        startable: a `threading.Thread`, a `multiprocessing.Process`, any object with `start()`, or a list of
+            these.
+        stop_at_last: stop them after the training, in order, by `stop()` or else `terminate()`; then wait for
+            them. Objects that have neither must end by themselves; the callback waits for them.
 
     Raises:
         TypeError: an object has no `start()`.

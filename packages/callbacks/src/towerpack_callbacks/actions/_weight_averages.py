@@ -23,27 +23,28 @@ _COUNTER = re.compile(r"EMA/(.+/)?updates")
 class EMA(Callback):
     """Keeps exponential moving averages of the weights, which often evaluate better than the weights.
 
-    After each step, `average = decay * average + (1 - decay) * weight`. At first the decay is smaller,
-    `(1 + n) / (10 + n)` after n updates, so that averages do not stick to the initial weights. They start
-    from the weights as the training finds them, so also from restored ones whose checkpoint has no averages.
+    After each step, `average = decay * average + (1 - decay) * weight`. Initially the decay is smaller,
+    `(1 + n) / (10 + n)` after n updates, so that averages do not stick to the initial weights. The averages
+    start as copies of the weights at the beginning of the training. If weights are restored from a checkpoint
+    without averages, they start as copies of the restored weights.
 
-    The averages are global variables named `<variable>/ExponentialMovingAverage`: checkpoints hold them, and
-    resuming goes on with them. `averaged_variables` takes them out of a checkpoint for export. Where several
-    processes train together, those of the chief count, which saves and evaluates: after a resume, the other
-    processes' averages start from the weights again.
+    The averages are global variables named `<variable>/ExponentialMovingAverage`: checkpoints contain them,
+    and a resumed run continues them. `averaged_variables` extracts them from a checkpoint for export. If
+    several processes train together, the chief saves and evaluates its own averages: after a resume, the
+    averages of the other processes start as copies of the weights again.
 
-    With a scope, the weights of one network are averaged, such as a GAN's generator; those of the other stay
-    what they are wherever the averages are applied. Several networks have an `EMA` each.
+    With a scope, only the weights of one network are averaged, such as the generator of a GAN; applying the
+    averages leaves all other weights unchanged. Use one `EMA` per network.
 
     Args:
-        decay: at least 0 and below 1.
-        every: after which steps to update.
+        decay: the decay, at least 0 and below 1.
+        every: the period of the updates.
         collection: graph collection of the variables.
-        scope: the variable scope whose variables are averaged, such as "gen"; None: all of the collection.
+        scope: the variable scope to average, such as "gen"; None: the whole collection.
 
     Raises:
-        ValueError: the decay is out of range; or (at set-up) variables have averages already.
-        ScopeError: (at set-up) there is nothing to average; the message lists the scopes.
+        ValueError: the decay is out of range; or (at set-up) some variables already have averages.
+        ScopeError: (at set-up) the scope contains no variable to average; the message lists the scopes.
 
     Example:
         ```python
@@ -69,18 +70,20 @@ class EMA(Callback):
         self._applied = False
 
     def applied_to(self, callback: Callback) -> Callback:
-        """Wraps a callback, so that the averages are in place of the weights whenever it is triggered."""
+        """Wraps a callback so that the averages replace the weights during each of its triggers."""
         return _WithAverages(callback, self)
 
     @contextlib.contextmanager
     def applied(self) -> Iterator[None]:
-        """Puts the averages in place of the weights for as long as the block lasts; nothing is copied.
+        """Replaces the weights by the averages inside the block; nothing is copied.
 
         Raises:
-            RuntimeError: the averages are in place already.
+            RuntimeError: the averages are already applied.
         """
         if self._applied:
-            raise RuntimeError("EMA.applied() is in use already: the averages are in place of the weights.")
+            raise RuntimeError(
+                "EMA.applied() is already active: the averages have replaced the weights. Do not nest it."
+            )
         self._swap()
         self._applied = True
         try:
@@ -117,8 +120,8 @@ class EMA(Callback):
         twice = [weight.op.name for weight in weights if weight.op.name + _SUFFIX in there]
         if twice:
             raise ValueError(
-                f"{self}: {', '.join(twice[:5])}{', ...' if len(twice) > 5 else ''} have averages already. "
-                "Use one EMA for all variables, or several whose scopes have none in common."
+                f"{self}: {', '.join(twice[:5])}{', ...' if len(twice) > 5 else ''} already have averages. "
+                "Use one EMA for all variables, or several with disjoint scopes."
             )
 
     def _make_update(self, weights: list[tf.Variable], averages: list[tf.Variable]) -> tf.Operation:
@@ -142,7 +145,7 @@ class EMA(Callback):
         return self._every
 
     def _trigger_step(self) -> None:
-        # In a call of its own: along with the step it would read weights from before or after it, by chance.
+        # A separate call: within the step it might read the weights either before or after their update.
         self._update()
 
     def __str__(self) -> str:
@@ -151,7 +154,7 @@ class EMA(Callback):
 
 @final
 class _WithAverages(ProxyCallback):
-    """Triggers a callback while the averages are in place of the weights."""
+    """Triggers a callback while the averages replace the weights."""
 
     def __init__(self, callback: Callback, ema: EMA) -> None:
         super().__init__(callback)
@@ -173,16 +176,16 @@ class _WithAverages(ProxyCallback):
 
 
 def averaged_variables(variables: Mapping[str, np.ndarray[Any, Any]]) -> dict[str, np.ndarray[Any, Any]]:
-    """Returns a checkpoint's variables with the averages in place of the weights, for export or prediction.
+    """Returns a checkpoint's variables with the weights replaced by their averages, for export or prediction.
 
     Args:
         variables: arrays by variable name, such as `checkpoint.load_variables(path)`.
 
     Returns:
-        Arrays under the weights' own names; averages have no names of their own any more.
+        Arrays by the names of the weights, without separate entries for the averages.
 
     Raises:
-        ValueError: there are no averages among the variables.
+        ValueError: the variables contain no averages.
 
     Example:
         >>> averaged_variables({"W": 1.0, "W/ExponentialMovingAverage": 2.0, "global_step": 3})
@@ -191,7 +194,8 @@ def averaged_variables(variables: Mapping[str, np.ndarray[Any, Any]]) -> dict[st
     averages = {name: value for name, value in variables.items() if name.endswith(_SUFFIX)}
     if not averages:
         raise ValueError(
-            f"Among {len(variables)} variables no name ends with {_SUFFIX!r}: they were not saved with EMA()."
+            f"Among {len(variables)} variables no name ends with {_SUFFIX!r}: they were not saved with "
+            f"EMA(). Give variables of a run that used EMA()."
         )
     kept = {name: v for name, v in variables.items() if name not in averages and not _COUNTER.fullmatch(name)}
     return {**kept, **{name.removesuffix(_SUFFIX): value for name, value in averages.items()}}
@@ -200,6 +204,6 @@ def averaged_variables(variables: Mapping[str, np.ndarray[Any, Any]]) -> dict[st
 def _make_swap(weights: list[tf.Variable], averages: list[tf.Variable]) -> tf.Operation:
     both = [variable.read_value() for variable in [*weights, *averages]]
     with tf.control_dependencies(both):
-        # An assignment takes over the buffer it is given, so this moves no data.
+        # An assignment takes ownership of its input buffer, so this moves no data.
         crosswise = zip([*averages, *weights], both)
         return tf.group(*[tf.assign(variable, value) for variable, value in crosswise])

@@ -1,4 +1,4 @@
-"""What a callback is, when it acts, how it sees its loop, and what callbacks have in common."""
+"""The base classes of callbacks, their periods, the protocol of their loop, and shared checks."""
 
 from ._argument_checks import check_choice, check_count, check_number_above_zero
 from ._callback import Callback, is_replaced, output_directory

@@ -1,4 +1,4 @@
-"""Checks of arguments that many callbacks take, with one wording for all of them."""
+"""Checks of common callback arguments, with uniform messages."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ def check_count(
     optional: bool = False,
     error: type[ValueError] = ValueError,
 ) -> None:
-    """Checks that an argument is a whole number, and large enough.
+    """Checks that an argument is a whole number of at least a given size.
 
     Args:
         shown: the argument as the message shows it, such as "EarlyStopping(patience=0)".
         value: the argument.
         at_least: the smallest number allowed.
-        optional: whether None is allowed, too.
+        optional: whether None is also allowed.
         error: type of the exception.
 
     Raises:
-        ValueError: the argument is none, or too small; its type is `error`.
+        ValueError: the argument is not a whole number, or too small; the type is `error`.
     """
     if optional and value is None:
         return
@@ -42,7 +42,7 @@ def check_number_above_zero(shown: str, value: object, error: type[ValueError] =
         error: type of the exception.
 
     Raises:
-        ValueError: the argument is none, or not above 0; its type is `error`.
+        ValueError: the argument is not a finite number above 0; the type is `error`.
     """
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
     if not is_number or not 0 < value < float("inf"):  # type: ignore[operator]
@@ -58,7 +58,7 @@ def check_choice(shown: str, value: object, choices: Sequence[str]) -> None:
         choices: the strings allowed.
 
     Raises:
-        ValueError: the argument is none of them.
+        ValueError: the argument is not one of the choices.
     """
     if value not in choices:
         expected = " or ".join(f'"{choice}"' for choice in choices)

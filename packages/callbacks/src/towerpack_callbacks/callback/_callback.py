@@ -1,4 +1,4 @@
-"""The base class of all callbacks, with the loop drawn once."""
+"""The base class of all callbacks, with a sketch of the loop."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["Callback", "is_replaced", "output_directory"]
 
 
 class Callback:
-    """Does something besides the iterations. Override the underscored methods you need; the loop calls them.
+    """Base class of callbacks. Override the underscored methods you need; the loop calls them.
 
     The loop, for all callbacks `cb` in their order:
 
@@ -35,7 +35,7 @@ class Callback:
             global_step += 1
             receive(values) of each due fetch, then cb._after_run(context, values)
             cb._trigger_step()                # at the steps of cb.step_period()
-            cb._after_triggers()              # if any was triggered, and the epoch goes on
+            cb._after_triggers()              # if any was triggered, except at the epoch's last step
         cb._after_epoch()                     # must be quick, too
         cb._trigger_epoch()                   # calls cb._trigger() unless overridden
         cb._after_triggers()                  # checkpoints are written here
@@ -43,13 +43,13 @@ class Callback:
     ```
 
     `first_step` is 0, except in the first epoch of a run that resumes inside an epoch. A `StopTraining`
-    of a trigger ends the loop once all triggers of that moment are called.
+    raised by a trigger ends the loop after all triggers of that step have run.
 
     An epoch is only the default period of callbacks; it never resets the data. Values fetched through
     `step_fetches` or `_before_run` are computed *along with* the step, from the same input; a `sess.run` in a
-    trigger is a run of its own, which takes another datapoint if it depends on the input.
-    A callback that overrides nothing of a step costs nothing in it. Where no callback acts at every step, a
-    loop may run several steps in one session call; periods in seconds wait for its end, 0.05 s at most.
+    trigger is a separate run, which consumes another datapoint if it depends on the input. A callback that
+    overrides no per-step method adds no cost to a step. If no callback acts at every step, the loop may run
+    several steps in one session call; periods in seconds then wait for the end of that call, at most 0.05 s.
 
     Attributes:
         chief_only: when several processes train together, only the chief runs this callback.
@@ -59,16 +59,16 @@ class Callback:
     _trainer: TrainerProtocol | None = None
     _first_state: dict[str, Any] | None = None
 
-    # ---- what the loop calls
+    # ---- called by the loop
 
     def setup_graph(self, trainer: TrainerProtocol) -> None:
-        """Binds this callback to a loop and lets it add its ops, under a name scope of its class's name.
+        """Binds this callback to a loop and adds its ops, under a name scope named after its class.
 
-        What it remembers of an earlier run, such as a rehearsal, is forgotten: its state is again the one it
-        had when it was first set up.
+        State from an earlier run, such as a rehearsal, is discarded: the callback returns to its state at the
+        first set-up.
         """
         self._trainer = trainer
-        # Python allows letters in names of classes that TensorFlow does not allow in scopes.
+        # Python class names may contain letters that TensorFlow does not allow in scopes.
         scope = re.sub(r"[^A-Za-z0-9_]", "_", type(self).__name__).strip("_")
         with trainer.graph.as_default(), tf.name_scope(scope):
             self._setup_graph()
@@ -78,24 +78,24 @@ class Callback:
         self._first_state = forget_state(self, self._first_state)
 
     def trigger(self) -> None:
-        """Does this callback's work now, whatever its period."""
+        """Does this callback's work now, regardless of its period."""
         self._trigger()
 
-    # ---- what subclasses override
+    # ---- overridden by subclasses
 
     def _setup_graph(self) -> None:
-        """Adds ops to the graph. The session does not exist yet."""
+        """Adds ops to the graph. There is no session yet."""
 
     def _before_train(self) -> None:
-        """Runs once, with the session initialised and restored, and the graph final."""
+        """Runs once before the first step, with a final graph and an initialised, restored session."""
 
     def _before_epoch(self) -> None:
         """Runs before an epoch's first step."""
 
     def _before_run(self, context: Any) -> Any:
-        """Chooses, at each step, what else to fetch and feed.
+        """Chooses additional fetches and feeds at each step.
 
-        Overriding it costs time in every step; where the choice is known beforehand, use `step_fetches`.
+        Overriding it costs time in every step. If the choice is known beforehand, use `step_fetches`.
 
         Args:
             context: a `tf.train.SessionRunContext`.
@@ -105,7 +105,7 @@ class Callback:
         """
 
     def _after_run(self, context: Any, run_values: Any) -> None:
-        """Receives the values that `_before_run` chose, as a `tf.train.SessionRunValues`."""
+        """Receives the values requested by `_before_run`, as a `tf.train.SessionRunValues`."""
 
     def _trigger_step(self) -> None:
         """Runs after a step; see `step_period`."""
@@ -120,7 +120,7 @@ class Callback:
         """Does the periodic work; by default once per epoch, or at the periods of a `PeriodicTrigger`."""
 
     def _after_triggers(self) -> None:
-        """Runs when all triggers of a step or epoch are done, so that all states are of one moment.
+        """Runs after all triggers of a step or epoch, so that all states belong to the same step.
 
         At an epoch's last step it runs once, after `_trigger_epoch`.
         """
@@ -128,82 +128,82 @@ class Callback:
     def _after_train(self) -> None:
         """Runs once at the end, also after an error."""
 
-    # ---- what a callback declares
+    # ---- declarations
 
     def step_fetches(self) -> Sequence[StepFetch]:
-        """Returns what to fetch along with the training step, and when. Read once, after `_setup_graph`."""
+        """Returns the fetches of the training step and their periods. Called once, after `_setup_graph`."""
         return ()
 
     def step_period(self) -> Every | None:
-        """Returns when to call `_trigger_step`: at each step if it is overridden, else never."""
+        """Returns the period of `_trigger_step`: each step if it is overridden, else None for never."""
         return EVERY_STEP if self.overrides("_trigger_step") else None
 
     def epoch_period(self) -> Every | None:
-        """Returns when `_trigger_epoch` acts: each epoch if it or `_trigger` is overridden, else never."""
+        """Returns the period of `_trigger_epoch`: each epoch if it or `_trigger` is overridden, else None."""
         return EVERY_EPOCH if self.overrides("_trigger_epoch") or self.overrides("_trigger") else None
 
     def produces(self) -> Sequence[str]:
-        """Names the statistics that this callback puts to the monitors in its triggers."""
+        """Returns the names of the statistics that this callback puts to the monitors in its triggers."""
         return ()
 
     def produces_in_run(self) -> Sequence[str]:
-        """Names the statistics that it puts while a step's fetches are received, before any trigger."""
+        """Returns the names of the statistics that it puts while receiving fetches, before any trigger."""
         return ()
 
     def headlines(self) -> Sequence[str]:
-        """Names the statistics that the console shows of it by default: all that it produces."""
+        """Returns the names of its statistics that the console shows; by default, all of them."""
         return [*self.produces_in_run(), *self.produces()]
 
     def consumes(self) -> Sequence[str]:
-        """Names the statistics that it reads; setup fails if no callback before it produces one."""
+        """Returns the names of the statistics that it reads; earlier callbacks must produce them."""
         return ()
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns the state that must survive a restart; empty: there is none.
+        """Returns the state that must survive a restart; empty if the callback has no state.
 
-        It is made of None, truth values, numbers, strings, bytes, lists, tuples and dicts, of Python's own
-        types or NumPy's scalars, and comes back exactly. What a checkpoint cannot hold exactly, such as an
-        array, is a `CheckpointWriteError`.
+        The state consists of None, truth values, numbers, strings, bytes, lists, tuples and dicts, as
+        Python's built-in types or NumPy scalars, and is restored exactly. A value that a checkpoint cannot
+        hold exactly, such as an array, raises a `CheckpointWriteError`.
 
-        It is called after `_setup_graph`, too, for the state that a run begins with.
+        It is also called after `_setup_graph`, for the initial state of a run.
 
-        Of an object that is a flow as well, this is the state of the flow, which the training's input saves.
-        Such a callback returns its own state from `callback_state_dict()`, and takes it back by
+        If an object is both a flow and a callback, this is the state of the flow, which the training's input
+        saves. Such an object returns its state as a callback from `callback_state_dict()` and restores it in
         `load_callback_state_dict(state)`.
         """
         return {}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Takes back what `state_dict` returned, after `_setup_graph` and before `_before_train`.
+        """Restores a state that `state_dict` returned, after `_setup_graph` and before `_before_train`.
 
-        A run that resumes none begins with the state after the first `_setup_graph` of all, empty or not.
+        A run without a checkpoint starts from the state after the very first `_setup_graph`, even if empty.
         """
 
     def save_files(self, directory: Path) -> None:
-        """Puts what is too large for `state_dict` into files of the checkpoint, right after that is called.
+        """Writes state that is too large for `state_dict` to files, right after `state_dict`.
 
-        Override `load_files` with it. The step loop waits, for each saver. A file may be a hard link: it then
-        takes no time and no room, but what wrote it must have flushed it, and keep a checksum of it, as the
-        checkpoint does neither. Nothing may change it later.
+        Override `load_files` as well. The step loop waits during the call, once for each saver. A file may be
+        a hard link, which takes no time and no space; the checkpoint neither flushes a linked file nor stores
+        a checksum of it, so its writer must do both. The file must not change later.
 
-        Files are no part of the state that a run begins with: one that resumes none has those of
-        `_setup_graph`. In several processes, they are those of the chief.
+        Files are not part of the initial state of a run: a run without a checkpoint starts from the files of
+        `_setup_graph`. With several processes, only the chief's files are saved.
 
         Args:
-            directory: a new directory of this callback's own, in the checkpoint.
+            directory: a new directory for this callback, inside the checkpoint.
 
         Raises:
-            OSError: a file cannot be written; the checkpoint cannot be either, then.
+            OSError: a file cannot be written; writing the checkpoint then fails.
         """
 
     def load_files(self, directory: Path) -> None:
-        """Takes back what `save_files` put into a directory, right after `load_state_dict`.
+        """Restores state from the files that `save_files` wrote, right after `load_state_dict`.
 
-        It is not called if `save_files` put nothing there. The directory goes when its checkpoint does.
+        It is not called if `save_files` wrote no file. The directory is deleted with its checkpoint.
         """
         raise CallbackStateError(
-            f"The checkpoint has files of {self} in {directory}, and {type(self).__name__} has no "
-            "load_files(directory) to take them: write it, beside save_files(directory)."
+            f"The checkpoint contains files of {self} in {directory}, but {type(self).__name__} has no "
+            f"load_files(directory). Add it as the counterpart of save_files(directory)."
         )
 
     # ---- conveniences
@@ -213,7 +213,7 @@ class Callback:
         """The loop that drives this callback.
 
         Raises:
-            CallbackStateError: `setup_graph` was not called yet.
+            CallbackStateError: `setup_graph` has not been called yet.
         """
         if self._trainer is None:
             raise CallbackStateError(
@@ -244,7 +244,7 @@ class Callback:
 
     @property
     def env_steps(self) -> int:
-        """The number of steps that an agent has taken in its environments; 0 where there is none."""
+        """The number of steps that an agent has taken in its environments; 0 without an agent."""
         return self.trainer.loop.env_steps
 
     @property
@@ -253,9 +253,9 @@ class Callback:
         return self.trainer.log_dir
 
     def overrides(self, method: str) -> bool:
-        """Returns whether this callback has a `method` of its own; the loop leaves out those that have not.
+        """Returns whether this callback overrides `method`; the loop skips callbacks that do not.
 
-        It may be that of a subclass, or a function that was set on the object before the loop is set up.
+        The override may be a method of a subclass, or a function set on the object before set-up.
         """
         return is_replaced(self, Callback, method)
 
@@ -264,20 +264,20 @@ class Callback:
 
 
 def is_replaced(instance: object, base: type, method: str) -> bool:
-    """Returns whether an object has another `method` than its base class, by its own class or by itself."""
+    """Returns whether an object's class or the object itself overrides `method` of its base class."""
     return getattr(getattr(instance, method), "__func__", None) is not getattr(base, method)
 
 
 def output_directory(callback: Callback, given: Path | None = None, parameter: str = "") -> Path:
-    """Returns the directory for a callback's files: the one given to it, or else the run's.
+    """Returns the directory for a callback's files: its own argument, or else the run's directory.
 
     Args:
-        callback: the callback, which is set up.
-        given: the directory that the callback was given, or None.
-        parameter: name of the callback's parameter for it; "" if it has none.
+        callback: the callback, already set up.
+        given: the directory passed to the callback, or None.
+        parameter: name of the callback's parameter for the directory; "" without one.
 
     Raises:
-        ValueError: the callback was given none, and the run has none.
+        ValueError: neither the callback nor the run has a directory.
     """
     directory = given or callback.log_dir
     if directory is None:

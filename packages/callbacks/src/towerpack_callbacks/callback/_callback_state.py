@@ -1,4 +1,4 @@
-"""The state of an object as a callback, kept apart from its state as data where it is both."""
+"""The callback state of an object, separate from its state as a flow if it is both."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ _log = logging.getLogger("towerpack_callbacks")
 
 
 class HasState(Protocol):
-    """A callback, as far as its state is concerned."""
+    """An object with a state, such as a callback."""
 
     def state_dict(self) -> dict[str, Any]:
         """Returns the state."""
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Takes back what `state_dict` returned."""
+        """Restores a state that `state_dict` returned."""
 
 
 def state_of(callback: HasState) -> dict[str, Any]:
     """Returns the state of an object as a callback.
 
-    The `state_dict()` of one that is a flow as well belongs to the flow, whose input saves and restores it.
-    As a callback it returns its state from `callback_state_dict()`, and takes it back by
-    `load_callback_state_dict(state)`; without them it has none.
+    If the object is also a flow, its `state_dict()` belongs to the flow, and the training's input saves and
+    restores it. Its callback state comes from `callback_state_dict()` and is restored by
+    `load_callback_state_dict(state)`; without these methods it has no callback state.
     """
     if not _is_flow(callback):
         return callback.state_dict()
@@ -35,24 +35,24 @@ def state_of(callback: HasState) -> dict[str, Any]:
 
 
 def load_state_of(callback: HasState, state: dict[str, Any]) -> None:
-    """Gives an object its state as a callback."""
+    """Restores the state of an object as a callback."""
     if not _is_flow(callback):
         callback.load_state_dict(state)
     elif hasattr(callback, "load_callback_state_dict"):
         callback.load_callback_state_dict(state)
     else:
-        _log.info("%s is a flow, too, and has no state as a callback: the saved one is not used.", callback)
+        _log.info("%s is also a flow and has no callback state; ignoring the saved state.", callback)
 
 
 def forget_state(callback: HasState, first: dict[str, Any] | None) -> dict[str, Any]:
-    """Gives a callback the state of its first training again, unless it has that.
+    """Resets a callback to its first initial state, unless it already has it.
 
     Args:
         callback: the callback.
-        first: that state; None: it is the present one.
+        first: the first initial state; None: the present state is the first.
 
     Returns:
-        The first state, a copy that no training changes.
+        The first initial state, as a copy that no training changes.
     """
     state = state_of(callback)
     if first is None:
@@ -65,10 +65,10 @@ def forget_state(callback: HasState, first: dict[str, Any] | None) -> dict[str, 
 def _differs(one: dict[str, Any], other: dict[str, Any]) -> bool:
     try:
         return one != other
-    except ValueError:  # arrays among the values, which no checkpoint could save
+    except ValueError:  # arrays in the state, which no checkpoint could save
         return True
 
 
 def _is_flow(callback: HasState) -> bool:
-    """Returns whether a callback can be read as data; by its methods, as this wheel knows no flow."""
+    """Returns whether a callback is also a flow, judged by its methods: this wheel does not import flows."""
     return hasattr(callback, "__iter__") and hasattr(callback, "reset_state")

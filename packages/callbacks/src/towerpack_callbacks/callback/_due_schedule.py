@@ -1,4 +1,4 @@
-"""Finds the periods that are due at a step: one period, or those of many items at once."""
+"""Finds the periods that are due at a step, for one period or for many items at once."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 @final
 class Ticker:
-    """Says at each step whether one period is due. A second call at the same step returns the same.
+    """Tracks whether one period is due. A repeated call at the same step returns the same result.
 
     Args:
         every: the period.
@@ -37,7 +37,7 @@ class Ticker:
         before: int | None = None,
         env_steps: tuple[int, int] = (0, 0),
     ) -> bool:
-        """Says whether it is due now; see `Every.due`."""
+        """Returns whether the period is due now; see `Every.due`."""
         if self.every.seconds is None:
             return self.every.due(step, epoch, last_step, before, env_steps)
         if step != self._step:
@@ -48,16 +48,16 @@ class Ticker:
         return step == self._due_step
 
     def restart(self) -> None:
-        """Counts seconds from now on."""
+        """Restarts the count of seconds now."""
         if self.every.seconds is not None:
             self.deadline = self._clock() + self.every.seconds
 
 
 @final
 class DueSchedule(Generic[T]):
-    """Finds the items that are due, of many with periods, by one comparison when only the usual ones are.
+    """Finds the due items among many with periods, by one comparison at most steps.
 
-    The same tuple object comes back for the same set of due items, so that it can key a cache.
+    The same set of due items always gives the same tuple object, so it can serve as a cache key.
 
     Args:
         items: pairs of an item and its period. `due` keeps their order.
@@ -82,14 +82,14 @@ class DueSchedule(Generic[T]):
         self._timed = [ticker for _, ticker in self._items if ticker.every.seconds is not None]
         self._clock = clock
         self._sets: dict[tuple[bool, ...], tuple[T, ...]] = {}
-        # 0: the first call looks at all items, wherever the run starts (it may be resumed).
+        # 0: the first call checks all items, since a resumed run may start at any step.
         self._next_step: float = 0
         self._next_env_step: int | None = None
         self._looked_at: int | None = None
         self._next_time = min((ticker.deadline for ticker in self._timed), default=None)
 
     def start(self, step: int) -> None:
-        """Counts steps from this one, and seconds from now on: the time before was no training.
+        """Starts counting steps at `step` and seconds now; time before the training does not count.
 
         Args:
             step: the number of finished steps.
@@ -100,10 +100,10 @@ class DueSchedule(Generic[T]):
         self._next_time = min((ticker.deadline for ticker in self._timed), default=None)
 
     def unobserved_steps(self, step: int) -> float:
-        """Returns how many steps after `step` have no item due but `always`, epochs' periods apart.
+        """Returns the number of steps after `step` at which only `always` items are due, ignoring epochs.
 
-        The number follows from the last call of `due`: 0 before the first, and 0 once a time or a number of
-        `env_steps` has come. These do not change in unobserved steps.
+        The number follows from the last call of `due`. It is 0 before the first call, and 0 when a period in
+        seconds or `env_steps` has been reached. The latter do not change during unobserved steps.
         """
         if self._next_time is not None and self._clock() >= self._next_time:
             return 0
@@ -112,9 +112,9 @@ class DueSchedule(Generic[T]):
         return max(self._next_step - step - 1, 0)
 
     def due(self, step: int, epoch: int, last_step: bool) -> tuple[T, ...]:
-        """Items due at this step, in their order. See `Every.due` for the arguments.
+        """Returns the items due at this step, in their order. See `Every.due` for the arguments.
 
-        A period in steps is due at the first step asked for that reaches or passes a multiple of it.
+        A period in steps is due at the first queried step that reaches or passes a multiple of it.
         """
         if (
             step < self._next_step

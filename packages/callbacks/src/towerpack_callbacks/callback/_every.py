@@ -1,4 +1,4 @@
-"""A period: how often something happens."""
+"""Periods of callbacks, in steps, epochs, seconds or environment steps."""
 
 from __future__ import annotations
 
@@ -35,20 +35,20 @@ _UNITS = {
 @final
 @attrs.frozen
 class Every:
-    """A period: every so many steps, epochs, seconds or steps in environments. Exactly one is given.
+    """A period in steps, epochs, seconds or environment steps. Give exactly one of them.
 
     | period | as a string | due |
     | --- | --- | --- |
     | `Every(steps=100)` | `"100 steps"`, `"100step"` | when steps 100, 200, … have finished |
     | `Every(epochs=2)` | `"2 epochs"`, `"2ep"` | at the last step of epochs 2, 4, … |
-    | `Every(seconds=600)` | `"10 min"`, `"600 sec"`, `"2h"` | at the first step that ends so long after |
+    | `Every(seconds=600)` | `"10 min"`, `"600 sec"`, `"2h"` | at the first step to end that much later |
     | `Every(env_steps=500)` | `"500 env_steps"` | at the first step with 500, 1000, … `env_steps` behind it |
 
-    Wherever a callback takes a period, it takes either. There is no unit "s", which might be steps or
-    seconds. Steps are counted by `global_step` *after* the step, whatever the epochs. Seconds count from when
-    it was last due, at first from the beginning of the training (a resumed one, too). They depend on the
-    machine: a run that must be repeated exactly uses one of the others. The trainer of an agent counts
-    `env_steps`, many at once, between two steps of the loop: multiples that are passed together are one.
+    Callbacks accept periods in both forms. There is no unit "s", which could mean steps or seconds. Steps are
+    counted by `global_step` *after* the step, independent of epochs. Seconds count from the last time the
+    period was due, initially from the beginning of the training (or of the resumed run). They depend on the
+    machine's speed: use another unit for a run that must be reproducible. The trainer of an agent adds many
+    `env_steps` at once, between two steps of the loop: several multiples passed together count as one.
 
     Args:
         steps: a positive whole number of steps, or None.
@@ -57,7 +57,7 @@ class Every:
         env_steps: a positive whole number of steps in an agent's environments, or None.
 
     Raises:
-        PeriodError: none or several were given, or the number is not one as above.
+        PeriodError: not exactly one argument is given, or the number is invalid.
 
     Example:
         >>> Every(steps=100).due(step=200, epoch=1, last_step=False)
@@ -93,7 +93,7 @@ class Every:
         """Reads a period such as "100 steps", "2 epochs", "10 min"; the class's table shows all units.
 
         Raises:
-            PeriodError: the text is no number with a unit.
+            PeriodError: the text is not a number with a unit.
         """
         match = re.fullmatch(r"\s*(\d+)\s*([a-z_]+)\s*", text) if isinstance(text, str) else None
         if match is None or match[2] not in _UNITS:
@@ -113,14 +113,14 @@ class Every:
         before: int | None = None,
         env_steps: tuple[int, int] = (0, 0),
     ) -> bool:
-        """Returns whether it is due now. Seconds need a `Ticker`, which keeps the time at which it last was.
+        """Returns whether the period is due now. Periods in seconds need a `Ticker`, which keeps the time.
 
         Args:
             step: `global_step` after the step, 1 for the first.
             epoch: the running epoch, 1 for the first.
-            last_step: whether this step is its epoch's last.
-            before: the step at which this was asked before; a multiple between the two is not passed over.
-                None: the step before.
+            last_step: whether this step is the last of its epoch.
+            before: the step of the previous query; a multiple between the two is due. None: the step before
+                `step`.
             env_steps: `LoopState.env_steps_passed`.
 
         Raises:
@@ -132,7 +132,9 @@ class Every:
             return last_step and epoch % self.epochs == 0
         if self.env_steps is not None:
             return env_steps[1] // self.env_steps > env_steps[0] // self.env_steps
-        raise PeriodError(f"Whether {self} is due depends on when it last was. Use a Ticker of it.")
+        raise PeriodError(
+            f"Whether {self} is due depends on the time at which it was last due. Use Ticker(every).due()."
+        )
 
     def __str__(self) -> str:
         numbers = attrs.asdict(self).items()
@@ -148,9 +150,9 @@ EVERY_EPOCH = Every(epochs=1)
 
 
 def as_every(period: Every | str) -> Every:
-    """Returns a period, given as one or as a string.
+    """Converts a period, an `Every` or a string, to an `Every`.
 
     Raises:
-        PeriodError: `period` is neither an `Every` nor a string that `Every.parse` understands.
+        PeriodError: `period` is neither an `Every` nor a string that `Every.parse` accepts.
     """
     return period if isinstance(period, Every) else Every.parse(period)

@@ -1,4 +1,4 @@
-"""The position of the loop: the few numbers that every callback may read."""
+"""The counters of the loop, which every callback may read."""
 
 from __future__ import annotations
 
@@ -21,34 +21,34 @@ class LoopState:
     | --- | --- | --- | --- |
     | before_train | starting_epoch - 1 | -1 | 0, or the checkpoint's |
     | before the i-th step (from 0) of epoch e | e | i | steps finished so far |
-    | after that step's run, and in trigger_step | e | i | one more |
+    | after that step's run, and in trigger_step | e | i | one more than before |
     | after_epoch, trigger_epoch | e | steps_per_epoch - 1 | all of e counted |
 
     Attributes:
         steps_per_epoch: steps in an epoch; an epoch is only the default period of callbacks.
-        max_epoch: the last epoch to run; None where the loop has no end of its own.
-        starting_epoch: the first epoch of this run (1, or where a resumed run goes on).
+        max_epoch: the last epoch to run; None if the loop itself sets no limit.
+        starting_epoch: the first epoch of this run; not 1 if the run is resumed.
         starting_step: the first local step of the first epoch; not 0 when a run resumes inside an epoch. It
-            is `steps_per_epoch` where the epoch has no step left and its triggers are still due.
+            is `steps_per_epoch` if all steps of the epoch are done and only its triggers are pending.
         epoch_num: the running epoch, from 1.
         local_step: the running step within the epoch, from 0.
         global_step: finished steps since the training began.
-        evaluation_batches: how many batches an evaluation takes at most; None: its whole input. A loop that
-            only rehearses sets it.
-        env_steps: steps that an agent has taken in its environments since the training began. The trainer of
-            one advances it, also between the triggers of a step and the next step; else it is 0.
-        observed_env_steps: what `env_steps` was at the triggers of the step before. Periods in `env_steps`
-            are due when a multiple lies between the two, so it does not matter where a run is resumed.
-        stop: the `StopTraining` that a callback has raised at these triggers, so that no step follows them;
-            for `_after_triggers`. None if there is none.
-        record: takes spans of time of the run: name, category, begin and end in seconds of
-            `time.perf_counter()`. None while nothing records them. May be called from any thread.
-        spent: seconds of this run, as far as it was measured, by what they were spent on: "wait" for data,
-            "save" a checkpoint while the steps stand still.
-        ended_by: what has ended the training, for `_after_train`: an error, or a `StopTraining` that says
-            why. None at other times, if all epochs are done, and in a loop that does not say it.
-        triggers_due: whether the triggers at the end of the running epoch are still to come.
-        data_ended: whether the data of the training ended after the last finished step. The trainer keeps it.
+        evaluation_batches: the maximum number of batches of an evaluation; None: its whole input. Set by
+            rehearsals.
+        env_steps: steps that an agent has taken in its environments since the training began. The agent's
+            trainer advances it, also between the triggers of a step and the next step; 0 in other trainings.
+        observed_env_steps: the value of `env_steps` at the triggers of the previous step. Periods in
+            `env_steps` are due when a multiple lies between the two, so a resume does not affect them.
+        stop: the `StopTraining` raised by a trigger of this step, after which no step follows; for
+            `_after_triggers`. None if no trigger raised it.
+        record: a function that records a time span of the run: name, category, begin and end in seconds of
+            `time.perf_counter()`. None if time spans are not recorded. May be called from any thread.
+        spent: measured seconds of this run by activity: "wait" for data, "save" while steps wait for a
+            checkpoint.
+        ended_by: the exception that ended the training, for `_after_train`: an error, or a `StopTraining`
+            with the reason. None at other times, after all epochs, and in a loop that does not set it.
+        triggers_due: whether the triggers at the end of the running epoch are pending.
+        data_ended: whether the training data ended after the last finished step. Set by the trainer.
     """
 
     steps_per_epoch: int
@@ -75,15 +75,15 @@ class LoopState:
 
     @property
     def env_steps_passed(self) -> tuple[int, int]:
-        """`env_steps` at the triggers of the step before, and now."""
+        """The values of `env_steps` at the triggers of the previous step, and now."""
         return self.observed_env_steps, self.env_steps
 
     def spend(self, what: str, seconds: float) -> None:
-        """Adds to the seconds that were spent on something."""
+        """Adds seconds to the time spent on an activity."""
         self.spent[what] = self.spent.get(what, 0.0) + seconds
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns the counters that a checkpoint keeps, of the step before the next one."""
+        """Returns the counters that a checkpoint keeps, as of the last finished step."""
         begun = self.epoch_num >= self.starting_epoch
         state = {
             "epoch_num": self.epoch_num if begun else self.starting_epoch,
@@ -100,7 +100,7 @@ class LoopState:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Continues after the last finished step of the run that made `state`.
 
-        With `triggers_due` in it, the epoch has no step left, and ends first.
+        If `triggers_due` is set in it, all steps of the epoch are done, and its end runs first.
         """
         self.global_step = int(state["global_step"])
         self.env_steps = int(state.get("env_steps", 0))

@@ -16,7 +16,7 @@ __all__ = ["ProxyCallback"]
 
 
 class ProxyCallback(Callback):
-    """Passes all calls on to another callback: the base class of wrappers that change one thing.
+    """Forwards all calls to another callback; base class of wrappers that change one aspect.
 
     Args:
         callback: the callback to wrap.

@@ -1,4 +1,4 @@
-"""The newest value of a statistic, and whether a value is better than the best one before."""
+"""The newest value of a statistic, and its comparison with the best value so far."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ __all__ = ["StatisticWatch", "is_better"]
 
 @final
 class StatisticWatch:
-    """Follows one statistic, which has no new value at times: its period may be longer than the follower's.
+    """Follows one statistic. Its period may be longer than the reader's, so some reads find no new value.
 
     Args:
         name: name of the statistic.
 
     Attributes:
-        seen_step: the step of the value that `next_value` returned last, -1 before the first; a follower
-            keeps it in its state, so that a resumed run takes no value twice.
+        seen_step: the step of the value that `next_value` returned last, -1 before the first. The reader
+            saves it in its state, so that a resumed run uses no value twice.
     """
 
     def __init__(self, name: str) -> None:
@@ -27,12 +27,12 @@ class StatisticWatch:
         self.seen_step = -1
 
     def value_at(self, statistics: StatisticsStore, global_step: int) -> float | None:
-        """Returns the value that was put at a step, if it is the newest; None if there is none."""
+        """Returns the newest value if it was put at the given step, else None."""
         newest = self._newest(statistics)
         return newest[1] if newest is not None and newest[0] == global_step else None
 
     def next_value(self, statistics: StatisticsStore) -> float | None:
-        """Returns the newest value if its step is another one than at the last call, else None."""
+        """Returns the newest value if its step differs from that of the last call, else None."""
         newest = self._newest(statistics)
         if newest is None or newest[0] == self.seen_step:
             return None
@@ -44,13 +44,13 @@ class StatisticWatch:
 
 
 def is_better(value: float, best: float | None, mode: str, min_delta: float = 0.0) -> bool:
-    """Returns whether a value is better than the best one before.
+    """Returns whether a value is better than the best value so far.
 
     Args:
         value: the value; NaN is never better.
-        best: the best value before, or None.
+        best: the best value so far, or None.
         mode: "max" if higher is better, "min" if lower is.
-        min_delta: by how much a value must be better.
+        min_delta: the minimum improvement.
 
     Example:
         >>> is_better(0.5, 0.6, "min"), is_better(0.5, 0.6, "min", 0.2), is_better(0.5, None, "max")

@@ -20,9 +20,9 @@ class StepFetch:
 
     Args:
         fetches: a tensor, an op, or any structure of them that `Session.run` takes.
-        receive: called with the fetched values right after the run; None for ops run for their effect.
-        every: at which steps, as an `Every` or a string such as "100 steps"; the loop does nothing for it at
-            the others.
+        receive: called with the fetched values right after the run; None for ops that run for their side
+            effect.
+        every: the period, as an `Every` or a string such as "100 steps"; other steps have no cost.
         options: options of the session call, such as tracing; `receive` then takes a pair of the values and
             the call's `tf.RunMetadata`. Options of several fetches are merged.
     """

@@ -1,7 +1,7 @@
 """The protocols through which a callback sees the loop that drives it.
 
-`towerpack_trainers.Trainer` follows `TrainerProtocol`; so does `as_session_hooks`, which runs callbacks as
-plain `SessionRunHook`s. A loop of your own can, too.
+`towerpack_trainers.Trainer` implements `TrainerProtocol`; so does `as_session_hooks`, which runs callbacks as
+plain `SessionRunHook`s. A custom loop can implement it, too.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ __all__ = ["InferenceTower", "StatisticsStore", "TrainerProtocol"]
 
 
 class InferenceTower(Protocol):
-    """One replica of the model for evaluation, fed by an input of its own."""
+    """A replica of the model for evaluation, with a separate input."""
 
     def get_tensors(self, names: Sequence[str]) -> list[tf.Tensor]:
-        """Returns tensors of this replica by the names that the model gave them."""
+        """Returns tensors of this replica by their names in the model."""
 
     def evaluate(self, fetches: Any) -> Iterator[tuple[Any, int]]:
         """Runs one whole pass of the input, each datapoint exactly once.
 
         Args:
-            fetches: what to fetch of each batch, any structure `Session.run` takes.
+            fetches: the fetches of each batch, any structure that `Session.run` takes.
 
         Yields:
             The fetched values of one batch, and the number of examples in it.
@@ -36,9 +36,9 @@ class InferenceTower(Protocol):
 
 
 class StatisticsStore(Protocol):
-    """Stores the statistics that callbacks put, and returns those of other callbacks; `Monitors` is one.
+    """Stores the statistics that callbacks put, and returns them to other callbacks; see `Monitors`.
 
-    Names are those of the statistics: "cost", "validation_accuracy". All belong to the loop's `global_step`.
+    Statistics have names such as "cost" or "validation_accuracy". Values belong to the loop's `global_step`.
     """
 
     def put_scalar(self, name: str, value: float | np.ndarray) -> None:
@@ -54,7 +54,7 @@ class StatisticsStore(Protocol):
         """Records the values of a serialized `tf.Summary`."""
 
     def put_message(self, text: str) -> None:
-        """Records a line of text for whoever watches the run."""
+        """Records a line of text for the user."""
 
     def get_latest(self, name: str) -> float:
         """Returns the newest value of a scalar."""
@@ -63,7 +63,7 @@ class StatisticsStore(Protocol):
         """Returns the values of a scalar as pairs (global_step, value), the oldest first."""
 
     def __contains__(self, name: str) -> bool:
-        """Returns whether a scalar of this name was put."""
+        """Returns whether a scalar of this name has been put."""
 
 
 class TrainerProtocol(Protocol):
@@ -75,7 +75,7 @@ class TrainerProtocol(Protocol):
 
     @property
     def sess(self) -> tf.Session:
-        """The session, from `_before_train` on. Running input-dependent ops here takes a datapoint."""
+        """The session, from `_before_train` on. Running input-dependent ops in it consumes a datapoint."""
 
     @property
     def coord(self) -> tf.train.Coordinator:
@@ -111,16 +111,16 @@ class TrainerProtocol(Protocol):
         Args:
             source: a DataFlow, or an InputSource that ends after one pass.
             name: name scope of the replica.
-            devices: several devices: one replica on each, which share the datapoints of `source` (a DataFlow
-                then) among them, and act as one.
+            devices: with several devices, one replica on each; they divide the datapoints of `source`, which
+                must be a DataFlow, and act as one.
         """
 
     def state_dict(self) -> dict[str, Any]:
         """Returns everything besides variables that a checkpoint must hold, as JSON values."""
 
     def save_files(self, directory: Path) -> None:
-        """Lets callbacks put their files into folders of a checkpoint, right after `state_dict()`.
+        """Makes callbacks write their files to folders of a checkpoint, right after `state_dict()`.
 
         Args:
-            directory: for the folders; `Callbacks.save_files` makes it, if there are any.
+            directory: the parent of the folders; `Callbacks.save_files` creates it if there are any.
         """

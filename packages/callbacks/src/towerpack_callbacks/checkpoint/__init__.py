@@ -8,8 +8,8 @@
 <log_dir>/latest -> model-1000
 ```
 
-A checkpoint is written aside, flushed to the disk, then renamed; `latest` moves last. So whatever is killed
-and whenever, the newest complete checkpoint loads.
+A checkpoint is written to a temporary directory, flushed to the disk, then renamed; `latest` moves last. If
+the process is killed at any time, the newest complete checkpoint still loads.
 """
 
 import lazy_loader

@@ -17,12 +17,13 @@ from .variables import add_copies
 __all__ = ["BestSaver", "MaxSaver", "MinSaver"]
 
 _COLLECTIONS = (tf.GraphKeys.GLOBAL_VARIABLES,)
-# The savers of a graph. A tuple, as TensorFlow writes collections of other keys into its files.
+# The collection of savers in a graph. The key is a tuple because TensorFlow exports collections with string
+# keys.
 _SAVERS = ("towerpack_best_savers",)
 
 
 class BestSaver(Callback):
-    """Saves the run when a statistic is better than ever before in this training, resumed runs included."""
+    """Saves the run when a statistic reaches a new best value in this training, resumed runs included."""
 
     _mode: str
 
@@ -45,25 +46,25 @@ class BestSaver(Callback):
 
     def _setup_graph(self) -> None:
         self._dir = output_directory(self, self._given_dir, "checkpoint_dir")
-        # Reset: this object may have served an earlier training.
+        # Reset, because an earlier training may have used this object.
         self._best, self._wanted, self._writer = None, False, None
         self._check_alone()
         add_copies(self.graph, _COLLECTIONS)
 
     @property
     def directory(self) -> Path:
-        """Where it writes, once it is set up."""
+        """The output directory, after set-up."""
         return self._dir
 
     def _check_alone(self) -> None:
-        """Refuses another statistic under the same name of files: each saver would remove the other's."""
+        """Refuses a second statistic with the same file names, whose checkpoints this saver would remove."""
         savers = self.graph.get_collection_ref(_SAVERS)
         for saver in savers:
             same_files = (saver._name, saver._dir.resolve()) == (self._name, self._dir.resolve())
             if same_files and saver._watch.name != self._watch.name:
                 raise ValueError(
-                    f"{saver} and {self} both write {self._name} in {self._dir}, where characters that "
-                    'names of files lack become "-". Give one a checkpoint_dir= of its own, or rename '
+                    f"{saver} and {self} both write {self._name} in {self._dir}, because characters that "
+                    'are invalid in file names become "-". Give one a different checkpoint_dir=, or rename '
                     "its statistic."
                 )
         savers.append(self)
@@ -92,7 +93,7 @@ class BestSaver(Callback):
 
     def _finish(self, path: Path) -> None:
         point_to(self._dir / self._name, path)
-        # All of them: a run that was killed here may have left one that no link leads to.
+        # Remove all of them: a run killed here may have left a checkpoint without a link.
         for other in self._dir.glob(f"{self._name}-*"):
             if other != path and other.name.removeprefix(f"{self._name}-").isdigit():
                 discard(other)
@@ -111,12 +112,12 @@ class BestSaver(Callback):
 class MaxSaver(BestSaver):
     """Keeps a checkpoint of the step with the highest value of a statistic, as `max-<statistic>`.
 
-    The one before is removed when the new one is written. Like `ModelSaver`, it writes beside the training.
+    The previous one is removed once the new one is written. Like `ModelSaver`, it writes in the background.
 
     Args:
         monitor_stat: name of the statistic, such as "validation_accuracy"; its producer must come before.
         checkpoint_dir: where to write; None: the log directory.
-        background: write beside the training; see `ModelSaver`.
+        background: write in the background; see `ModelSaver`.
         on_error: "stop" or "warn"; see `ModelSaver`.
     """
 
@@ -127,12 +128,12 @@ class MaxSaver(BestSaver):
 class MinSaver(BestSaver):
     """Keeps a checkpoint of the step with the lowest value of a statistic, as `min-<statistic>`.
 
-    The one before is removed when the new one is written. Like `ModelSaver`, it writes beside the training.
+    The previous one is removed once the new one is written. Like `ModelSaver`, it writes in the background.
 
     Args:
         monitor_stat: name of the statistic, such as "validation_error"; its producer must come before.
         checkpoint_dir: where to write; None: the log directory.
-        background: write beside the training; see `ModelSaver`.
+        background: write in the background; see `ModelSaver`.
         on_error: "stop" or "warn"; see `ModelSaver`.
     """
 

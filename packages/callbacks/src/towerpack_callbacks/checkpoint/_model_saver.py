@@ -30,7 +30,8 @@ __all__ = ["ModelSaver"]
 
 _log = logging.getLogger("towerpack_callbacks")
 
-# The savers of a graph. A tuple, as TensorFlow writes collections of other keys into its files.
+# The collection of savers in a graph. The key is a tuple because TensorFlow exports collections with string
+# keys.
 _SAVERS = ("towerpack_model_savers",)
 
 
@@ -38,29 +39,29 @@ _SAVERS = ("towerpack_model_savers",)
 class ModelSaver(Callback):
     """Writes a checkpoint of everything (see `towerpack_callbacks.checkpoint`) at each trigger.
 
-    It is made when all callbacks' triggers of that moment are done, so resuming from it continues the very
-    same run. The step loop waits until variables and states are copied; writing goes on beside it, one
-    checkpoint at a time. A checkpoint that could not be written stops the training at its next step.
+    The checkpoint is made after all triggers of that step, so a run resumed from it is identical to the
+    original. The step loop waits until variables and states are copied; writing continues in the background,
+    one checkpoint at a time. If a checkpoint cannot be written, the training stops at its next step.
 
-    Of the checkpoints written up to now, those stay that any of `keep_last`, `keep_best` and `keep_every`
-    selects, and the targets of all symbolic links in the directory: `latest`, the best ones of `MaxSaver` and
-    `MinSaver`, and links of one's own. The choice depends on the files that are there, so a resumed run makes
-    the same one as the run before. Of several savers with one directory, each counts its own checkpoints,
-    and those stay that any of them keeps. What all of them hold on the disk is logged when the first one
-    goes, or else at the end.
+    A checkpoint is kept if `keep_last`, `keep_best` or `keep_every` selects it, or if a symbolic link in the
+    directory points to it: `latest`, the best ones of `MaxSaver` and `MinSaver`, and links made by the user.
+    The selection depends on the existing files, so a resumed run makes the same one. If several savers share
+    a directory, each counts its own checkpoints, and a checkpoint is kept if any saver keeps it. The disk
+    usage of all checkpoints is logged when the first one is removed, or else at the end.
 
     Args:
-        keep_last: how many of the newest to keep; None keeps all.
-        keep_best: keep those with the best values of a statistic; its producer must come before.
-        keep_every: keep the first in each stretch of this many steps.
-        checkpoint_dir: where to write; None: the log directory.
+        keep_last: the number of newest checkpoints to keep; None keeps all.
+        keep_best: keep the checkpoints with the best values of a statistic; its producer must come before.
+        keep_every: keep the first checkpoint in each interval of this many steps.
+        checkpoint_dir: the output directory; None: the log directory.
         var_collections: collections of the variables to save.
-        background: write beside the training, which takes memory for one copy of the variables. Otherwise
-            the loop waits until it is written.
-        on_error: "stop" to end the training if a checkpoint cannot be written, or "warn" to log it and go on.
+        background: write in the background, which takes memory for one copy of the variables. Otherwise the
+            loop waits until the checkpoint is written.
+        on_error: "stop" to end the training if a checkpoint cannot be written, or "warn" to log the error and
+            continue.
 
     Raises:
-        ValueError: a number is below 1, `on_error` is neither, or there is no directory to write to.
+        ValueError: a number is below 1, `on_error` is invalid, or there is no output directory.
         CheckpointWriteError: (while training) a checkpoint could not be written.
 
     Example:
@@ -117,19 +118,19 @@ class ModelSaver(Callback):
 
     @property
     def directory(self) -> Path:
-        """Where it writes, once it is set up."""
+        """The output directory, after set-up."""
         return self._dir
 
     def _trigger(self) -> None:
         self._wanted = True
 
     def save_now(self) -> None:
-        """Writes a checkpoint of this moment, unless there is one already, and returns when it is written.
+        """Writes a checkpoint of the current step unless it exists, and returns when it is written.
 
-        For a loop that is about to end, between a step's triggers and the next step.
+        Call it in a loop that is about to end, between a step's triggers and the next step.
 
         Raises:
-            CheckpointWriteError: this checkpoint, or the one before, could not be written.
+            CheckpointWriteError: this checkpoint or the previous one could not be written.
         """
         assert self._writer is not None
         if self._saved_step != self.global_step:
@@ -176,17 +177,18 @@ class ModelSaver(Callback):
                 self._tell_disk_usage()
 
     def _tell_disk_usage(self) -> None:
-        """Logs, once, what the checkpoints hold on the disk; a file that several share counts once."""
+        """Logs the disk usage of the checkpoints once; a shared file counts once."""
         there = all_checkpoints(self._dir)
         if there and not self._told:
             held = readable_size(disk_usage(there))
-            _log.info("Checkpoints in %s: %d, together %s on the disk.", self._dir, len(there), held)
+            _log.info("Checkpoints in %s: %d, using %s on the disk.", self._dir, len(there), held)
             self._told = True
 
     def _steps_there(self, last: int) -> list[int]:
         """Lists the steps of all checkpoints up to a step.
 
-        Later ones are of a run that was resumed from an earlier one; they count once this run gets there.
+        Later checkpoints belong to a run that was resumed from an earlier step; they count when this run
+        reaches them.
         """
         return [step for step in map(step_of, all_checkpoints(self._dir)) if step <= last]
 
@@ -196,13 +198,13 @@ class ModelSaver(Callback):
         return {number for saver in (self, *self._others) for number in saver._own_steps()}
 
     def _own_steps(self) -> list[int]:
-        """Lists the steps that this saver keeps, of those that it wrote."""
+        """Lists the steps of the checkpoints that this saver wrote and keeps."""
         return self._steps or []
 
     def state_dict(self) -> dict[str, Any]:
         state: dict[str, Any] = {}
         if self._values:
-            # A list of pairs, as the keys of a JSON object are strings.
+            # A list of pairs, because the keys of a JSON object are strings.
             state["values"] = [[step, value] for step, value in self._values.items()]
         if self._others:
             state["steps"] = self._own_steps()

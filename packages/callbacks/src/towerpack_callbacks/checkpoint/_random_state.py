@@ -14,7 +14,7 @@ __all__ = ["random_state", "set_random_state"]
 def random_state() -> dict[str, Any]:
     """Returns the states of the generators of `random` and `numpy.random`.
 
-    Towerpack itself draws from seed and position alone and has no such state; a user's code may use these.
+    Towerpack derives its random numbers from seed and position and has no such state; user code may have.
     """
     version, internal, gauss = random.getstate()
     numpy_state = np.random.get_state(legacy=False)
@@ -29,7 +29,7 @@ def set_random_state(state: Mapping[str, Any]) -> None:
     """Restores the states that `random_state` returned.
 
     Raises:
-        ValueError: the state is of another kind of generator than the one in use.
+        ValueError: the state belongs to a different kind of generator.
     """
     version, internal, gauss = state["python"]
     random.setstate((version, tuple(internal), gauss))

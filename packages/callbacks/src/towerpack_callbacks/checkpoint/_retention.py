@@ -1,4 +1,4 @@
-"""Rules that choose the checkpoints to keep, by their steps and the values of a statistic."""
+"""Rules that select the checkpoints to keep, by step and by the values of a statistic."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ def _positive(holder: object, attribute: Any, value: object) -> None:
 class KeepBest:
     """Keeps the checkpoints at which a statistic was best.
 
-    The value of a checkpoint is the one put at its very step. A checkpoint of a step without one, or with
-    NaN, is none of the best. Of equal values the earlier one is better.
+    The value of a checkpoint is the one put at exactly its step. Checkpoints without a value, or with NaN,
+    are never among the best. Of equal values, the earlier one is better.
 
     Args:
         stat: name of the statistic, such as "validation_accuracy".
         mode: "max" if larger is better, or "min".
-        count: how many of the best to keep.
+        count: the number of best checkpoints to keep.
 
     Raises:
-        ValueError: the mode is neither, or the count is below 1.
+        ValueError: the mode is neither "max" nor "min", or the count is below 1.
 
     Example:
         ```python
@@ -48,10 +48,10 @@ class KeepBest:
         check_choice(f"KeepBest(mode={value!r})", value, ("max", "min"))
 
     def choose(self, values: Mapping[int, float]) -> set[int]:
-        """Returns the best steps.
+        """Selects the best steps.
 
         Args:
-            values: the values of the statistic, by step.
+            values: values of the statistic, by step.
         """
         sign = -1 if self.mode == "max" else 1
         known = [(sign * value, step) for step, value in values.items() if not math.isnan(value)]
@@ -61,12 +61,12 @@ class KeepBest:
 @final
 @attrs.frozen(kw_only=True)
 class Retention:
-    """The rules of one saver: a checkpoint stays if any of them keeps it.
+    """The rules of one saver: a checkpoint is kept if any rule selects it.
 
     Args:
-        keep_last: how many of the newest to keep; None: all.
-        keep_best: those with the best values of a statistic.
-        keep_every: the first in each stretch of this many steps, for good.
+        keep_last: the number of newest checkpoints to keep; None: all.
+        keep_best: keep the checkpoints with the best values of a statistic.
+        keep_every: keep the first checkpoint in each interval of this many steps, forever.
 
     Raises:
         ValueError: a number is below 1.
@@ -77,11 +77,11 @@ class Retention:
     keep_every: int | None = attrs.field(default=None, validator=_positive)
 
     def choose(self, steps: Sequence[int], values: Mapping[int, float]) -> set[int]:
-        """Returns the steps whose checkpoints stay.
+        """Selects the steps of the checkpoints to keep.
 
         Args:
-            steps: of all checkpoints there are.
-            values: of the statistic of `keep_best`, by step, as far as they are known.
+            steps: the steps of all existing checkpoints.
+            values: known values of the statistic of `keep_best`, by step.
         """
         if self.keep_last is None:
             return set(steps)
@@ -90,6 +90,6 @@ class Retention:
         if self.keep_best is not None:
             kept |= self.keep_best.choose({step: values[step] for step in ordered if step in values})
         if self.keep_every is not None:
-            # Reversed, so that the first of a stretch is what remains in the dictionary.
+            # Reversed, so that the first step of each interval remains in the dictionary.
             kept |= set({step // self.keep_every: step for step in reversed(ordered)}.values())
         return kept

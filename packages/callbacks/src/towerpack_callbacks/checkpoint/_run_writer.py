@@ -1,4 +1,4 @@
-"""Copies the run as it is now and writes it beside the training, for all savers."""
+"""Copies the current state of a run and writes it in the background, for all savers."""
 
 from __future__ import annotations
 
@@ -32,35 +32,35 @@ _log = logging.getLogger("towerpack_callbacks")
 
 
 def check_on_error(saver: Callback, on_error: str) -> str:
-    """Checks and returns what follows a failed write.
+    """Checks the `on_error` argument of a saver and returns it.
 
     Raises:
         ValueError: `on_error` is neither "stop" nor "warn".
     """
     if on_error not in {"stop", "warn"}:
         raise ValueError(
-            f'{type(saver).__name__}(on_error={on_error!r}): expected "stop", or "warn" to train on.'
+            f'{type(saver).__name__}(on_error={on_error!r}): expected "stop", or "warn" to continue training.'
         )
     return on_error
 
 
 @final
 class RunWriter:
-    """Writes checkpoints of one run for one saver. The step loop waits for the copy alone.
+    """Writes checkpoints of one run for one saver. The step loop waits only for the copy.
 
-    At most one write to a directory is under way; the next one waits for it, also that of another saver.
-    A failure is reported to the run's coordinator at once, so that the loop stops, and raised here at the
-    next opportunity.
+    At most one write to a directory is active; the next one waits for it, even in another saver. A failure is
+    reported to the run's coordinator at once, so that the loop stops, and is raised by the next call.
 
     Args:
         saver: the callback, with its session.
-        directory: where it writes. It is made, and the unfinished checkpoints of a killed run are removed.
+        directory: the output directory. It is created, and unfinished checkpoints of a killed run are
+            removed.
         collections: collections of the variables to save.
-        background: write beside the training; else before `save` returns.
-        on_error: "stop", or "warn" to log a failure and train on.
+        background: write in the background; otherwise `save` returns after the write.
+        on_error: "stop", or "warn" to log a failure and continue training.
 
     Raises:
-        CheckpointWriteError: the directory can be neither made nor cleaned.
+        CheckpointWriteError: the directory cannot be created or cleaned.
     """
 
     def __init__(
@@ -79,19 +79,19 @@ class RunWriter:
             remove_unfinished(directory)
         except OSError as error:
             raise CheckpointWriteError(
-                f"{saver} cannot write to {directory}: {error}. Give a directory that this process may "
-                "write to, as log_dir= of the run or as checkpoint_dir=."
+                f"{saver} cannot write to {directory}: {error}. Give a writable directory, as log_dir= of "
+                "the run or as checkpoint_dir=."
             ) from error
 
     def save(self, name: str, then: Callable[[Path], None]) -> None:
-        """Saves the run as it is now.
+        """Saves the current state of the run.
 
         Args:
-            name: of the checkpoint's directory.
-            then: called with its path once it is written, on the same thread.
+            name: the name of the checkpoint's directory.
+            then: called with the path of the written checkpoint, on the same thread.
 
         Raises:
-            CheckpointWriteError: this write failed at once, or the one before did.
+            CheckpointWriteError: this write failed at once, or the previous one failed.
         """
         self.wait()
         path, loop = self._directory / name, self._saver.trainer.loop
@@ -111,12 +111,12 @@ class RunWriter:
                 loop.record(f"write {name}", "checkpoint", begin, time.perf_counter())
 
         self._job.start(write)
-        # Before the first step there is nothing to run beside, and other savers may still clean up.
+        # Before the first step there is no training to overlap with, and other savers may still clean up.
         if not self._background or loop.epoch_num < loop.starting_epoch:
             self.wait()
 
     def wait(self) -> None:
-        """Waits for the write under way, if any.
+        """Waits for the active write, if any.
 
         Raises:
             CheckpointWriteError: the write failed, and its error was not raised yet.
@@ -127,7 +127,7 @@ class RunWriter:
             self._raise(error)
 
     def close(self) -> None:
-        """Waits for the write under way and frees what writing needs.
+        """Waits for the active write and frees its resources.
 
         Raises:
             CheckpointWriteError: the write failed, and its error was not raised yet.
@@ -138,7 +138,7 @@ class RunWriter:
             self._tensor_file.close()
 
     def _capture(self, path: Path) -> tuple[Path, str, dict[str, Any]]:
-        """Copies the run as it is now: files of callbacks to the disk, states and variables into memory."""
+        """Copies the current run: callbacks' files to the disk, states and variables into memory."""
         aside = begin_checkpoint(path)
         with removed_after_error(aside):
             state = encode_state(path, self._state())
@@ -150,7 +150,7 @@ class RunWriter:
 
     def _report(self, error: Exception) -> None:
         if self._warns and isinstance(error, CheckpointWriteError):
-            _log.warning('%s Training goes on, as on_error="warn" asks.', error)
+            _log.warning('%s Training continues because of on_error="warn".', error)
         else:
             self._saver.trainer.coord.request_stop(error)
 
@@ -161,13 +161,13 @@ class RunWriter:
 
 @contextlib.contextmanager
 def _alone_in(directory: Path) -> Iterator[None]:
-    """Waits until no other saver, of any process, writes to a directory, if its file system has locks."""
+    """Waits until no saver of any process writes to the directory, if its file system supports locks."""
     with contextlib.ExitStack() as opened:
-        # What is wrong with the directory is said by who writes there.
+        # The writer reports problems with the directory.
         with contextlib.suppress(OSError):
             descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
             opened.callback(os.close, descriptor)
             fcntl.flock(descriptor, fcntl.LOCK_EX)
-            # Closing is not enough: a process that was forked meanwhile has the descriptor, too.
+            # Closing is not enough: a process forked in the meantime also holds the descriptor.
             opened.callback(fcntl.flock, descriptor, fcntl.LOCK_UN)
         yield

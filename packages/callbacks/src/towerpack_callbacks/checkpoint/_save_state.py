@@ -1,4 +1,4 @@
-"""Keeps the states of objects that are no callbacks in checkpoints."""
+"""Saves the states of arbitrary objects in checkpoints."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ class _HasState(Protocol):
     """An object with a state that can be saved."""
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns the state, of values that `Callback.state_dict` may return."""
+        """Returns the state, made of values that `Callback.state_dict` may return."""
 
     def load_state_dict(self, state: dict[str, Any], /) -> object:
-        """Takes back what `state_dict` returned."""
+        """Restores a state that `state_dict` returned."""
 
 
 @final
 class SaveState(Callback):
-    """Keeps the states of any objects in checkpoints, and gives them back when a run is resumed.
+    """Saves the states of arbitrary objects in checkpoints, and restores them when a run is resumed.
 
-    They are saved with those of callbacks, once all triggers of a moment are done, and loaded before the
-    first `_before_train`. With other names of objects it is another callback, which the checkpoint does not
-    fit.
+    The states are saved with those of callbacks, after all triggers of a step, and loaded before the first
+    `_before_train`. The names of the objects identify the callback: a checkpoint with different names does
+    not match.
 
     Args:
-        objects: the objects by names of your choice. Each has `state_dict()`, which returns values as
-            `Callback.state_dict` does, and `load_state_dict(state)`.
+        objects: objects by names of your choice. Each has `state_dict()`, with the same types of values as
+            `Callback.state_dict`, and `load_state_dict(state)`.
 
     Raises:
-        TypeError: an object lacks one of the two methods, or there is no object.
+        TypeError: an object lacks one of the two methods, or no object is given.
 
     Example:
         ```python
@@ -47,14 +47,17 @@ class SaveState(Callback):
 
     def __init__(self, **objects: _HasState) -> None:
         if not objects:
-            raise TypeError("SaveState() received no object. Write SaveState(name=object).")
+            raise TypeError(
+                "SaveState() received no object; expected at least one. Write SaveState(name=object)."
+            )
         for name, each in objects.items():
             missing = [method for method in _METHODS if not callable(getattr(each, method, None))]
             if missing or isinstance(each, type):
-                why = f"it lacks {' and '.join(missing)}" if missing else "it is a class, and no object yet"
+                why = f"it lacks {' and '.join(missing)}" if missing else "it is a class, not an instance"
                 raise TypeError(
                     f"SaveState({name}={each!r}): expected an object with {' and '.join(_METHODS)}; {why}. "
-                    "Give one that has them, such as towerpack_dataflow.envs.VectorEnvState(envs) for vector "
+                    "Give an object that has them, such as towerpack_dataflow.envs.VectorEnvState(envs) for "
+                    "vector "
                     "environments."
                 )
         self._objects = objects

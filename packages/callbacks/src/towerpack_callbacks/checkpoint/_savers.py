@@ -1,4 +1,4 @@
-"""The savers among the callbacks of a run: where they write, and a checkpoint by them at once."""
+"""The savers among the callbacks of a run: their directories, and an immediate checkpoint by all of them."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ __all__ = ["checkpoint_directories", "save_now"]
 
 
 def save_now(callbacks: Iterable[Callback]) -> bool:
-    """Writes a checkpoint of this moment by all `ModelSaver`s among callbacks; see `ModelSaver.save_now`.
+    """Writes a checkpoint of the current step with each `ModelSaver`; see `ModelSaver.save_now`.
 
     Args:
-        callbacks: the callbacks of a run; savers inside others, such as `PeriodicTrigger`, are found.
+        callbacks: the callbacks of a run, including savers wrapped in others, such as `PeriodicTrigger`.
 
     Returns:
-        Whether there is a saver among them.
+        Whether the callbacks include a saver.
     """
     savers = [saver for saver in map(_innermost, callbacks) if isinstance(saver, ModelSaver)]
     for saver in savers:
@@ -28,10 +28,10 @@ def save_now(callbacks: Iterable[Callback]) -> bool:
 
 
 def checkpoint_directories(callbacks: Iterable[Callback]) -> set[Path]:
-    """Returns the directories that savers among callbacks write to, so that a loop may lock them.
+    """Returns the output directories of the savers, so that a loop may lock them.
 
     Args:
-        callbacks: the callbacks of a run, set up; savers inside others are found.
+        callbacks: the callbacks of a run, after set-up, including savers wrapped in others.
     """
     innermost = map(_innermost, callbacks)
     return {saver.directory for saver in innermost if isinstance(saver, ModelSaver | BestSaver)}

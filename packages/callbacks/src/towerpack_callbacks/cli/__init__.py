@@ -1,4 +1,4 @@
-"""The commands of `python -m towerpack_callbacks`, each in a file of its own."""
+"""The commands of `python -m towerpack_callbacks`, one file for each."""
 
 from ._checkpoint_commands import add_checkpoint
 from ._command_line import CommandError

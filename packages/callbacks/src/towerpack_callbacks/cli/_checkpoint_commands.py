@@ -10,8 +10,8 @@ from ._command_line import regex
 
 __all__ = ["add_checkpoint"]
 
-_WHERE = "a checkpoint, or a log directory, whose latest one is taken"
-_ANY = f"{_WHERE}; or a checkpoint of TensorFlow, a .npz file, a .caffemodel"
+_WHERE = "a checkpoint, or a log directory, for its latest checkpoint"
+_ANY = f"{_WHERE}; or a TensorFlow checkpoint, a .npz file, a .caffemodel"
 
 
 def add_checkpoint(commands: Any) -> None:
@@ -27,8 +27,8 @@ def add_checkpoint(commands: Any) -> None:
 def _add_list(actions: Any) -> None:
     listing = actions.add_parser(
         "ls",
-        help="list checkpoints: step, size, whether complete, which is the latest and which are the best",
-        description="Lists checkpoints, the oldest step first, and what a killed run has left of others.",
+        help="list checkpoints with step, size, completeness, and the names latest and best",
+        description="Lists checkpoints by increasing step, and unfinished ones that a killed run has left.",
     )
     listing.add_argument("log_dir", metavar="LOGDIR", type=Path, help="log directory of a run")
     listing.add_argument(
@@ -40,9 +40,10 @@ def _add_list(actions: Any) -> None:
 def _add_variables(actions: Any) -> None:
     variables = actions.add_parser(
         "vars",
-        help="list variables: name, shape, dtype, number of parameters; and their sum",
-        description="Lists variables by name, those of the optimizer, too. What a model computes is in no "
-        "checkpoint: `python -m towerpack_trainers describe` lists its floating-point operations.",
+        help="list variables with name, shape, dtype and number of parameters, and the total",
+        description="Lists variables by name, including those of the optimizer. A checkpoint does not "
+        "contain the model's computation: `python -m towerpack_trainers describe` lists its "
+        "floating-point operations.",
     )
     variables.add_argument("checkpoint", metavar="PATH", type=Path, help=_ANY)
     _add_keys(variables)
@@ -53,8 +54,8 @@ def _add_diff(actions: Any) -> None:
     diff = actions.add_parser(
         "diff",
         help="compare two checkpoints",
-        description="Compares variables (which are there, shapes, dtypes, largest absolute difference) and "
-        "the states of loop, callbacks and input.",
+        description="Compares variables (names, shapes, dtypes, largest absolute difference) and the states "
+        "of loop, callbacks and input.",
     )
     diff.add_argument("first", metavar="A", type=Path, help=_WHERE)
     diff.add_argument("second", metavar="B", type=Path, help=_WHERE)
@@ -82,11 +83,12 @@ def _add_keys(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="REGEX",
-        help="only variables in whose name this is found; may be given more than once (default: all)",
+        help="only variables with a name that matches; may be given more than once (default: all)",
     )
 
 
-# Each command imports what it runs: reading variables takes TensorFlow, which takes seconds to import.
+# Each command imports its code when it runs: reading variables needs TensorFlow, which takes seconds to
+# import.
 
 
 def _list(options: argparse.Namespace) -> None:
@@ -117,5 +119,5 @@ def _export(options: argparse.Namespace) -> None:
 
 def _archive(text: str) -> Path:
     if not text.endswith(".npz"):
-        raise argparse.ArgumentTypeError(f"a name that ends in .npz expected; received {text!r}")
+        raise argparse.ArgumentTypeError(f"expected a name that ends in .npz, received {text!r}")
     return Path(text)

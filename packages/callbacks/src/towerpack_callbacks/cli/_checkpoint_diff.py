@@ -16,14 +16,14 @@ from ._command_line import CommandError, align
 
 __all__ = ["difference"]
 
-_LONGEST = 60  # of a value that is shown, in characters
+_LONGEST = 60  # of a displayed value, in characters
 
 
 def difference(first: Path, second: Path) -> list[str]:
     """Returns the lines of the comparison.
 
     Raises:
-        CommandError: a checkpoint is not there.
+        CommandError: a checkpoint does not exist.
         CheckpointError: a checkpoint cannot be read.
     """
     a, b = _read(first), _read(second)
@@ -49,8 +49,8 @@ def _variables(a: Mapping[str, np.ndarray], b: Mapping[str, np.ndarray]) -> Iter
     changed = sorted((n for n in alike if distances[n] != 0), key=lambda n: (-_rank(distances[n]), n))
     unlike = [name for name in both if name not in distances]
     yield (
-        f"variables: {len(alike) - len(changed)} equal, {len(changed)} of other values, "
-        f"{len(unlike)} of other shape or dtype, {len(only_a)} only in A, {len(only_b)} only in B"
+        f"variables: {len(alike) - len(changed)} equal, {len(changed)} with other values, "
+        f"{len(unlike)} with other shape or dtype, {len(only_a)} only in A, {len(only_b)} only in B"
     )
     rows = [["only in A", name, _kind(a[name])] for name in only_a]
     rows += [["only in B", name, _kind(b[name])] for name in only_b]
@@ -86,7 +86,7 @@ def _kind(array: np.ndarray) -> str:
 
 
 def _files(a: Path, b: Path) -> Iterator[str]:
-    """Compares the files of callbacks, if there are any; two names of one file need no reading."""
+    """Compares callbacks' files, if any; hard links to one file are equal without reading."""
     in_a, in_b = ({file.relative_to(where): file for file in files_below(where)} for where in (a, b))
     rows = [["only in A", str(name)] for name in sorted(set(in_a) - set(in_b))]
     rows += [["only in B", str(name)] for name in sorted(set(in_b) - set(in_a))]
@@ -104,7 +104,7 @@ def _same_content(a: Path, b: Path) -> bool:
 
 
 def _flat(value: Any, where: str = "") -> dict[str, Any]:
-    """Flattens nested dicts to entries by path; lists and other values stay whole."""
+    """Flattens nested dicts to entries by path; lists and other values are kept as they are."""
     if where.endswith(f"/ {ScalarHistory.__name__}"):
         return {f"{where} / {name}": words for name, words in _histories(value)}
     if not isinstance(value, dict) or not value:
@@ -117,7 +117,7 @@ def _flat(value: Any, where: str = "") -> dict[str, Any]:
 
 
 def _histories(state: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Describes statistics in words; they are packed in the checkpoint."""
+    """Describes the histories of statistics, which a checkpoint stores in packed form."""
     history = ScalarHistory()
     history.load_state_dict(state)
     for name in history.names():

@@ -1,4 +1,4 @@
-"""`checkpoint ls`: lists checkpoints, a line for each."""
+"""`checkpoint ls`: lists checkpoints, one per line."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ def list_checkpoints(log_dir: Path, verify: bool) -> list[str]:
 
     Args:
         log_dir: a log directory, or one checkpoint.
-        verify: whether to read the files, too.
+        verify: whether to also read the files.
 
     Raises:
-        CommandError: there is no such directory, or no checkpoint in it.
+        CommandError: the directory does not exist, or contains no checkpoint.
     """
     if not log_dir.is_dir():
         raise CommandError(f"there is no directory {log_dir}")
     found = [log_dir] if is_complete(log_dir) else sorted(_candidates(log_dir), key=_order)
     if not found:
-        raise CommandError(f"{log_dir} holds no checkpoint (yet); expected directories such as model-1000")
+        raise CommandError(f"{log_dir} contains no checkpoint; expected directories such as model-1000")
     marks = _marks(found[0].parent)
     headings = ["checkpoint", "step", "size", "written", "state", "marks"]
     rows = [
@@ -59,7 +59,7 @@ def list_checkpoints(log_dir: Path, verify: bool) -> list[str]:
 
 
 def _candidates(log_dir: Path) -> Iterator[Path]:
-    """Finds checkpoints under any name, and unfinished ones."""
+    """Finds checkpoints under any name, including unfinished ones."""
     for path in log_dir.iterdir():
         if path.is_dir() and not path.is_symlink():
             named_like_one = _MODEL.fullmatch(path.name) or is_unfinished(path)
@@ -78,7 +78,7 @@ def _step(path: Path) -> str:
 
 
 def _marks(log_dir: Path) -> dict[Path, list[str]]:
-    """Returns the names that stand for each checkpoint: `latest`, `max-<statistic>`, and those of users."""
+    """Returns the pointers to each checkpoint: `latest`, `max-<statistic>`, and those of users."""
     marks = defaultdict(list)
     for path, target in pointers_in(log_dir).items():
         marks[target].append(path.name)
@@ -103,11 +103,11 @@ def _state(path: Path, verify: bool) -> str:
 
 
 def _sizes(paths: Iterable[Path]) -> dict[tuple[int, int], int]:
-    """Returns the sizes of all files in directories, each file once, whatever its names."""
+    """Returns the sizes of all files in directories; files with several names count once."""
     sizes = {}
     for path in paths:
         for file in files_below(path):
-            # A run that goes on may take a file away between the two looks at it.
+            # A running training may remove a file between its listing and this call.
             with contextlib.suppress(FileNotFoundError):
                 status = file.lstat()
                 sizes[status.st_dev, status.st_ino] = status.st_size
@@ -115,6 +115,6 @@ def _sizes(paths: Iterable[Path]) -> dict[tuple[int, int], int]:
 
 
 def _together(found: Sequence[Path]) -> Iterator[str]:
-    """Says what checkpoints hold together, where that is less than the sum of their sizes."""
+    """Yields the total disk usage of checkpoints if it is less than the sum of their sizes."""
     if len(_sizes(found)) < sum(len(_sizes([path])) for path in found):
-        yield f"together {readable_size(disk_usage(found))} on the disk, as some share files"
+        yield f"{readable_size(disk_usage(found))} on the disk in total, since some share files"

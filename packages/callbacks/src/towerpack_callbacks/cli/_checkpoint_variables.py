@@ -19,12 +19,12 @@ _Variables = dict[str, np.ndarray[Any, Any]]
 
 
 def list_variables(source: Path, patterns: Sequence[re.Pattern[str]]) -> list[str]:
-    """Returns a line for each variable in whose name a pattern is found, or for all without patterns.
+    """Returns a line for each variable with a matching name, or for all without patterns.
 
-    A line has the name, the shape, the dtype and the number of elements. The last line sums up.
+    A line has the name, the shape, the dtype and the number of elements. The last line has the totals.
 
     Raises:
-        CommandError: there is nothing to read, or no name matches.
+        CommandError: there is no checkpoint, or no name matches.
         CheckpointError: the checkpoint cannot be read.
     """
     chosen = _choose(source, patterns)
@@ -39,21 +39,23 @@ def list_variables(source: Path, patterns: Sequence[re.Pattern[str]]) -> list[st
 
 
 def export(source: Path, target: Path, patterns: Sequence[re.Pattern[str]]) -> tuple[int, int]:
-    """Writes variables in whose name a pattern is found, or all if there are no patterns.
+    """Writes the variables with a matching name, or all without patterns.
 
     Types that NumPy does not have, such as bfloat16, become float32.
 
     Returns:
-        How many were written, and the size of the archive in bytes.
+        The number of variables written, and the size of the archive in bytes.
 
     Raises:
-        CommandError: there is nothing to read, no name matches, or a variable is no number.
+        CommandError: there is no checkpoint, no name matches, or a variable is not numeric.
         CheckpointError: the checkpoint cannot be read.
     """
     chosen = _choose(source, patterns)
     texts = [name for name, array in chosen.items() if array.dtype.kind == "O"]
     if texts:
-        raise CommandError(f"variable {texts[0]} holds text, which an archive cannot; leave it out by --keys")
+        raise CommandError(
+            f"variable {texts[0]} holds text, which an archive cannot store; exclude it with --keys"
+        )
     write_archive(target, chosen)
     return len(chosen), target.stat().st_size
 

@@ -1,4 +1,4 @@
-"""What all commands share: their error, aligned tables, arguments that are regular expressions."""
+"""Shared code of all commands: their error, aligned tables, regular expressions as arguments."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ __all__ = ["CommandError", "align", "regex"]
 
 
 class CommandError(Exception):
-    """A command cannot do its work; the message says why, in one line, and the exit code is 1."""
+    """A command failed; the message gives the reason in one line, and the exit code is 1."""
 
 
 def regex(text: str) -> re.Pattern[str]:
-    """Compiles an argument that is a regular expression.
+    """Compiles a regular expression given as an argument.
 
     Raises:
-        argparse.ArgumentTypeError: it is none.
+        argparse.ArgumentTypeError: the text is not a regular expression.
     """
     try:
         return re.compile(text)
     except re.error as error:
-        raise argparse.ArgumentTypeError(f"{text!r} is no regular expression: {error}") from None
+        raise argparse.ArgumentTypeError(f"{text!r} is not a regular expression: {error}") from None
 
 
 def align(rows: Sequence[Sequence[str]], right: Sequence[int] = ()) -> list[str]:
-    """Pads cells so that columns stand below each other.
+    """Pads cells so that columns are aligned.
 
     Args:
-        rows: cells; all rows have the same number of them.
+        rows: the cells; all rows have the same number of cells.
         right: numbers of the columns to align on the right.
     """
     widths = [max(map(_width, column)) for column in zip(*rows)]
@@ -43,6 +43,6 @@ def _pad(row: Sequence[str], widths: Sequence[int], right: Sequence[int]) -> lis
 
 
 def _width(cell: str) -> int:
-    """Columns that a terminal takes for a text: letters of East Asia take two, combining ones none."""
+    """Terminal columns of a text: East Asian characters take two, combining characters none."""
     wide = sum(unicodedata.east_asian_width(letter) in "WF" for letter in cell)
     return len(cell) + wide - sum(unicodedata.combining(letter) > 0 for letter in cell)

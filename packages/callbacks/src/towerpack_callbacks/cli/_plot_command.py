@@ -20,10 +20,10 @@ def add_plot(commands: Any) -> None:
     """Adds the command to `ArgumentParser.add_subparsers()`."""
     parser = commands.add_parser(
         "plot",
-        help="draw curves of one run or several, to a page or a PNG",
-        description="Draws one chart for each statistic, with a curve for each run, which may be going on. "
-        "The page also shows the pictures of SampleGrid, with a slider over the steps. "
-        "The page is one file that needs no network; it has values on hovering, smoothing, log scale, zoom.",
+        help="draw curves of one or more runs, to a page or a PNG",
+        description="Draws one chart for each statistic, with a curve for each run, finished or not. The "
+        "page also shows the pictures of SampleGrid, with a slider over the steps. The page is "
+        "one file that works offline; it has values on hover, smoothing, log scale and zoom.",
     )
     parser.add_argument(
         "runs", nargs="+", metavar="LOGDIR", help="log directory of a run, or a file of JSON lines"
@@ -43,8 +43,8 @@ def add_plot(commands: Any) -> None:
         action="append",
         default=[],
         metavar="REGEX",
-        help="only statistics and pictures in whose name this is found; may be given more than once "
-        "(default: all)",
+        help="only statistics and pictures with a name that matches; may be given more than once (default: "
+        "all)",
     )
     parser.add_argument("--log", action="store_true", help="logarithmic scale")
     parser.add_argument(
@@ -58,7 +58,7 @@ def add_plot(commands: Any) -> None:
         "--theme",
         choices=sorted(THEMES),
         default=None,
-        help="colours (default: light; in a page, what the reader's system prefers)",
+        help="colours (default: light; in a page, the preference of the reader's system)",
     )
     parser.set_defaults(run=_plot)
 
@@ -68,7 +68,7 @@ def _plot(options: argparse.Namespace) -> None:
     keys = select_keys(runs, options.keys)
     for run in runs:
         if run.unreadable:
-            print(f"note: {run.name}: {run.unreadable} lines are no statistics", file=sys.stderr)
+            print(f"note: {run.name}: {run.unreadable} lines are not statistics", file=sys.stderr)
     look = Appearance(options.theme, options.log, options.smooth)
     for path in options.output or [Path("curves.html")]:
         _WRITERS[path.suffix.lower()](runs, keys, path, look)
@@ -84,7 +84,7 @@ def _count(runs: Sequence[Run], keys: Sequence[str]) -> str:
 def _output(text: str) -> Path:
     path = Path(text)
     if path.suffix.lower() not in _WRITERS:
-        raise argparse.ArgumentTypeError(f"a name that ends in .html or .png expected; received {text!r}")
+        raise argparse.ArgumentTypeError(f"expected a name that ends in .html or .png, received {text!r}")
     return path
 
 
@@ -94,5 +94,5 @@ def _weight(text: str) -> float:
     except ValueError:
         weight = -1.0
     if not 0 <= weight < 1:
-        raise argparse.ArgumentTypeError(f"a number of at least 0 and below 1 expected; received {text!r}")
+        raise argparse.ArgumentTypeError(f"expected a number of at least 0 and below 1, received {text!r}")
     return weight

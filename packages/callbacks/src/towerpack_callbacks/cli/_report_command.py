@@ -17,10 +17,10 @@ def add_report(commands: Any) -> None:
     """Adds the command to `ArgumentParser.add_subparsers()`."""
     parser = commands.add_parser(
         "report",
-        help="write one page about one run: curves, samples, where its time went, how it goes on",
-        description="Writes a page about a run that goes on, was killed, or is over: its curves and images, "
-        "where its time went over all restarts, what it is made of and runs on, the position of its data, "
-        "and how to resume it. The page is one file that needs no network.",
+        help="write one page about one run: curves, samples, time, configuration and how to resume",
+        description="Writes a page about a running, killed or finished run: its curves and images, its use "
+        "of time over all restarts, its configuration and hardware, the position of its data, "
+        "and how to resume it. The page is one file that works offline.",
     )
     parser.add_argument("log_dir", type=Path, metavar="LOGDIR", help="log directory of the run")
     parser.add_argument(
@@ -32,7 +32,7 @@ def add_report(commands: Any) -> None:
         help="the page to write (default: report.html)",
     )
     parser.add_argument(
-        "--theme", choices=sorted(THEMES), default=None, help="colours (default: what the reader prefers)"
+        "--theme", choices=sorted(THEMES), default=None, help="colours (default: the reader's preference)"
     )
     parser.set_defaults(run=_report)
 

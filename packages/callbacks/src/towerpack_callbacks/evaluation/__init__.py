@@ -1,1 +1,1 @@
-"""Evaluation while training, and the statistics of one round."""
+"""Evaluation during training, and the statistics of one evaluation round."""

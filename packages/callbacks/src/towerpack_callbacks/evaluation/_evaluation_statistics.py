@@ -14,10 +14,10 @@ __all__ = ["BinaryClassificationStats", "ClassificationError", "ScalarStats"]
 
 @final
 class ScalarStats(Inferencer):
-    """Computes the mean of scalar tensors over all examples; batches count by their size.
+    """Computes the mean of scalar tensors over all examples; batches are weighted by their size.
 
     Args:
-        names: one name of a scalar tensor or several. Each is the mean over its batch.
+        names: one or more names of scalar tensors. Each is the mean over its batch.
         prefix: statistics are named `<prefix>_<name>`; with "", just `<name>`.
     """
 
@@ -52,10 +52,10 @@ class ScalarStats(Inferencer):
 
 @final
 class ClassificationError(Inferencer):
-    """Computes the share of wrong answers, exact whatever the batch sizes.
+    """Computes the fraction of wrong predictions, exact for any batch sizes.
 
     Args:
-        wrong_tensor_name: a vector with one 0 or 1 per example, 1 (or True) where the answer is wrong.
+        wrong_tensor_name: a vector with one 0 or 1 per example, 1 (or True) where the prediction is wrong.
         summary_name: name of the statistic.
     """
 
@@ -91,14 +91,14 @@ class ClassificationError(Inferencer):
 
 @final
 class BinaryClassificationStats(Inferencer):
-    """Computes precision, recall and F1 of yes-or-no answers, over all elements of the round.
+    """Computes precision, recall and F1 of binary predictions, over all elements of the round.
 
-    A value without meaning, such as the precision where nothing was answered with yes, is 0.
+    An undefined value, such as the precision without positive predictions, is 0.
 
     Args:
-        pred_tensor_name: the answers, an array of any shape with 0 or 1 (or bool) in each element.
-        label_tensor_name: the truth, of the same shape.
-        prefix: statistics are named `<prefix>_precision`, `<prefix>_recall`, `<prefix>_f1`; "" for none.
+        pred_tensor_name: the predictions, an array of any shape with 0 or 1 (or bool) in each element.
+        label_tensor_name: the labels, of the same shape.
+        prefix: statistics are named `<prefix>_precision`, `<prefix>_recall`, `<prefix>_f1`; "" for no prefix.
     """
 
     def __init__(self, pred_tensor_name: str, label_tensor_name: str, prefix: str = "val") -> None:
@@ -122,7 +122,7 @@ class BinaryClassificationStats(Inferencer):
             if array.dtype != bool and not np.isin(array, (0, 1)).all():
                 raise ValueError(
                     f"BinaryClassificationStats takes 0 and 1; {name!r} has other values. "
-                    "Decide in the model, for example by tf.cast(probability > 0.5, tf.int32)."
+                    "Apply a threshold in the model, for example tf.cast(probability > 0.5, tf.int32)."
                 )
         pred, label = pred.astype(bool), label.astype(bool)
         self._predicted += int(pred.sum())

@@ -1,4 +1,4 @@
-"""Evaluation while training: a replica of the model runs over data of its own."""
+"""Evaluation during training: a replica of the model runs over a separate dataset."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ class Inferencer(abc.ABC):
 
     @abc.abstractmethod
     def _get_fetches(self) -> Sequence[str]:
-        """Names the tensors to fetch of each batch."""
+        """Returns the names of the tensors to fetch for each batch."""
 
     def _before_inference(self) -> None:
         """Starts a round."""
 
     @abc.abstractmethod
     def _on_fetches(self, values: list[Any], batch_size: int) -> None:
-        """Takes one batch.
+        """Processes one batch.
 
         Args:
             values: the fetched arrays, in the order of `_get_fetches`, of their tensors' shapes and dtypes.
@@ -39,7 +39,7 @@ class Inferencer(abc.ABC):
 
     @abc.abstractmethod
     def produces(self) -> Sequence[str]:
-        """Names the statistics that `_after_inference` will return."""
+        """Returns the names of the statistics that `_after_inference` will return."""
 
 
 class _Runner(Callback):
@@ -84,8 +84,8 @@ class _Runner(Callback):
                 inferencer._on_fetches(value, batch_size)
         if not batches:
             raise ValueError(
-                f"{self} evaluates over {self._input!r}, which gave no datapoint in this pass. "
-                "Check its filters, and that its batch size does not exceed its length."
+                f"{self} evaluates over {self._input!r}, which gave no datapoint in this pass. Check its "
+                "filters, and check that its batch size does not exceed its length."
             )
         for inferencer in self._inferencers:
             for name, number in inferencer._after_inference().items():
@@ -99,13 +99,13 @@ class _Runner(Callback):
 class InferenceRunner(_Runner):
     """Evaluates the model at each trigger, over one whole pass of `input`, each datapoint exactly once.
 
-    It adds a replica of the model that shares its variables, so training steps, `global_step` and
-    summaries are not touched.
+    It adds a replica of the model that shares its variables. Training steps, `global_step` and summaries are
+    unaffected.
 
     Args:
         input: a DataFlow, or an InputSource that ends after one pass.
         inferencers: one `Inferencer` or several.
-        tower_name: name scope of the replica; two runners need two names.
+        tower_name: name scope of the replica; each runner needs a different name.
 
     Raises:
         TypeError: an inferencer is not one.
@@ -121,16 +121,16 @@ class InferenceRunner(_Runner):
 class DataParallelInferenceRunner(_Runner):
     """Evaluates the model at each trigger on several devices at a time, each datapoint exactly once.
 
-    It adds a replica per device. Each session call evaluates one datapoint on each; the last ones, if they
-    are fewer, on as many as there are. Inferencers see batches in the order of the flow, so the statistics
-    are those of an `InferenceRunner`.
+    It adds a replica per device. Each session call evaluates one datapoint on each device; the last call may
+    use fewer devices. Inferencers receive batches in the order of the flow, so the statistics equal those of
+    an `InferenceRunner`.
 
     Args:
-        input: a DataFlow, of known length or not. One that makes its data in other processes keeps the
+        input: a DataFlow, with or without a known length. Use a flow with worker processes to keep the
             devices busy.
         inferencers: one `Inferencer` or several.
-        devices: where the replicas are, such as ["/gpu:0", "/gpu:1"].
-        tower_name: name scope of the replicas, before their numbers; two runners need two names.
+        devices: the devices of the replicas, such as ["/gpu:0", "/gpu:1"].
+        tower_name: name scope of the replicas, before their numbers; each runner needs a different name.
 
     Raises:
         TypeError: an inferencer is not one.

@@ -1,4 +1,4 @@
-"""Searches of a finished graph: tensors, scopes, gradients, copies, the ops that tensors depend on."""
+"""Searches in a finished graph: tensors, scopes, gradients, copies, and dependencies of tensors."""
 
 from ._applied_gradients import find_applied_gradients
 from ._find_tensors import as_names, find_tensors

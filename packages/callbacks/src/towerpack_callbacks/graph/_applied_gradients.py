@@ -11,7 +11,7 @@ import tensorflow.compat.v1 as tf
 
 __all__ = ["AppliedGradient", "find_applied_gradients"]
 
-# ResourceApplyAdam, ApplyMomentum, ResourceSparseApplyAdagrad, …; how each calls its gradient.
+# The name of the gradient input of ResourceApplyAdam, ApplyMomentum, ResourceSparseApplyAdagrad, …
 _APPLIES = re.compile(r"(Resource)?(Sparse)?Apply[A-Z]")
 _GRADIENT_ARGUMENTS = ("grad", "delta")
 
@@ -23,7 +23,7 @@ class AppliedGradient:
 
     Attributes:
         variable: the variable.
-        gradient: the gradient as it is applied: averaged, clipped and so on. Of a sparse update, the rows.
+        gradient: the gradient as applied: averaged, clipped and so on. For a sparse update, its rows.
         op: the op that applies it.
     """
 
@@ -35,10 +35,10 @@ class AppliedGradient:
 def find_applied_gradients(
     graph: tf.Graph, among: Iterable[tf.Variable] | None = None
 ) -> Sequence[AppliedGradient]:
-    """Looks for the ops by which optimizers update variables.
+    """Finds the ops by which optimizers update variables.
 
-    Found are TensorFlow's own fused updates. Not found are updates that an optimizer makes out of assignments
-    (such as Adam's sparse one), and those inside a `tf.cond` or a function.
+    It finds TensorFlow's fused updates. It does not find updates composed of assignments (such as Adam's
+    sparse update), nor updates inside a `tf.cond` or a function.
 
     Args:
         graph: the graph.

@@ -16,7 +16,7 @@ def as_names(names: Sequence[str]) -> list[str]:
     """Returns names as a list.
 
     Raises:
-        TypeError: `names` is one string, whose letters would be taken for names.
+        TypeError: `names` is one string instead of a list.
     """
     if isinstance(names, str):
         raise TypeError(f"Expected a list of names, received one string: {names!r}. Write [{names!r}].")
@@ -24,7 +24,7 @@ def as_names(names: Sequence[str]) -> list[str]:
 
 
 def find_tensors(graph: tf.Graph, names: Sequence[str], prefixes: Sequence[str] = ("",)) -> list[tf.Tensor]:
-    """Looks tensors up by name, trying each prefix in turn. The name of a variable gives its value.
+    """Finds tensors by name, trying each prefix in turn. The name of a variable gives its value.
 
     Args:
         graph: the graph.
@@ -33,7 +33,7 @@ def find_tensors(graph: tf.Graph, names: Sequence[str], prefixes: Sequence[str] 
 
     Raises:
         TypeError: `names` is one string.
-        TensorNotFoundError: no such tensor; the message lists names that are close.
+        TensorNotFoundError: no tensor has the name; the message lists similar names.
     """
     return [_find(graph, name, prefixes) for name in as_names(names)]
 
@@ -56,7 +56,7 @@ def _find(graph: tf.Graph, name: str, prefixes: Sequence[str]) -> tf.Tensor:
 
 
 def _close_names(graph: tf.Graph, name: str, prefixes: Sequence[str]) -> list[str]:
-    """Returns names of ops that were perhaps meant, without the prefix that a name may have."""
+    """Returns similar names of ops, without prefixes."""
     ops = [op.name for op in graph.get_operations()]
     inside = [op.removeprefix(prefix) for op in ops for prefix in prefixes if op.startswith(prefix)]
     beginnings = [op for op in inside if op.startswith(name) or op.rsplit("/", 1)[-1].startswith(name)]
@@ -64,7 +64,7 @@ def _close_names(graph: tf.Graph, name: str, prefixes: Sequence[str]) -> list[st
 
 
 def _value(graph: tf.Graph, handle: tf.Tensor) -> tf.Tensor:
-    """Returns the value of the variable that a handle belongs to, read by an op that is there already."""
+    """Returns the value of a handle's variable, from an existing read op."""
     for key in (tf.GraphKeys.GLOBAL_VARIABLES, tf.GraphKeys.LOCAL_VARIABLES):
         for variable in graph.get_collection(key):
             if variable.op.name == handle.op.name:

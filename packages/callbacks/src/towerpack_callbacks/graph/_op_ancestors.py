@@ -10,7 +10,7 @@ __all__ = ["creation_order", "find_ancestors", "is_source", "reads_variable", "s
 
 _READS_VARIABLE = {"ReadVariableOp", "ResourceGather", "ResourceGatherNd", "Variable", "VariableV2"}
 _PLACEHOLDERS = {"Placeholder", "PlaceholderWithDefault"}
-# Stateful because of what is inside; that can be run again as it is.
+# Stateful because of their contents, which can be run again.
 _CALLS = {"If", "While", "Case", "PartitionedCall", "StatefulPartitionedCall"}
 
 
@@ -23,9 +23,9 @@ def find_ancestors(
 
     Args:
         targets: tensors and ops.
-        fed: tensors whose values are fed.
-        ends_at: tells of an op whether the search ends there: it is found, and what it depends on is not,
-            unless the targets depend on that in another way. None: the search ends nowhere.
+        fed: tensors that are fed.
+        ends_at: returns whether the search ends at an op: the op itself is found, but its dependencies are
+            not, unless the targets depend on them in another way. None: search all ops.
 
     Example:
         >>> import tensorflow.compat.v1 as tf
@@ -72,19 +72,19 @@ def is_source(op: tf.Operation) -> bool:
         return True
     if not op.op_def.is_stateful or reads_variable(op) or op.type in _CALLS:
         return False
-    # What gives a resource is the place of a variable or a queue, not something from it.
+    # An op that returns a resource gives the handle of a variable or queue, not a value from it.
     return bool(op.outputs) and not any(t.dtype in {tf.resource, tf.variant} for t in op.outputs)
 
 
 def sources_of(targets: Iterable[tf.Tensor]) -> list[tf.Tensor]:
-    """Finds the tensors whose values suffice to compute the targets again, without any new values.
+    """Finds the tensors that determine the targets, to compute these again without any new values.
 
-    They are what sources give. Where an op waits for a source by a control input, as those do that count what
-    was taken from a queue, feeding the source's values would not keep it from running; then they are what
-    that op gives.
+    These are usually the outputs of sources. If an op waits for a source by a control input, such as an op
+    that counts the elements taken from a queue, feeding the source's outputs would not keep the source from
+    running; then they are the outputs of that op.
 
     Returns:
-        The tensors, in the order they were made.
+        The tensors, in the order of their creation.
     """
     targets = list(targets)
     order = creation_order(targets[0].graph)
@@ -105,7 +105,7 @@ def sources_of(targets: Iterable[tf.Tensor]) -> list[tf.Tensor]:
 
 
 def _first_that_waits_for_a_source(needed: list[tf.Operation], fed: list[tf.Tensor]) -> tf.Operation | None:
-    """Finds the first op whose control inputs would run a source, and that has an output to feed instead."""
+    """Finds the first op with control inputs that would run a source and with an output to feed instead."""
     known = {tensor.name for tensor in fed}
     runs_source: set[tf.Operation] = set()
     for op in needed:

@@ -14,7 +14,7 @@ __all__ = ["floating_variables"]
 def floating_variables(
     graph: tf.Graph, scope: str | None, collection: str = tf.GraphKeys.TRAINABLE_VARIABLES
 ) -> list[tf.Variable]:
-    """Returns the floating-point variables of a collection, of one variable scope or of all.
+    """Returns the floating-point variables of a collection, in one variable scope or in all.
 
     Args:
         graph: the graph.
@@ -22,7 +22,7 @@ def floating_variables(
         collection: name of the collection.
 
     Raises:
-        ScopeError: there is none; the message lists the scopes that have some.
+        ScopeError: the scope contains no such variable; the message lists the scopes that do.
     """
     found = [variable for variable in graph.get_collection(collection) if variable.dtype.is_floating]
     if not found:
@@ -36,6 +36,6 @@ def floating_variables(
         there = ", ".join(f"{name or 'no scope'} ({count})" for name, count in sorted(counts.items()))
         raise ScopeError(
             f"No floating-point variable of the collection {collection!r} is in the scope {scope!r}. Scopes "
-            f"and how many variables they have: {there}."
+            f"with their numbers of variables: {there}."
         )
     return scoped

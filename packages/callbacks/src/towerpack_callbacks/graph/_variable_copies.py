@@ -1,7 +1,7 @@
-"""Variables that begin as copies of others, such as averages and target networks.
+"""Variables that start as copies of others, such as averages and target networks.
 
-They are declared while the graph is built. A checkpoint that a run begins from may lack them; then the copies
-are made when it is restored, as only the names of the restored variables tell which ones are due.
+They are declared while the graph is built. If the checkpoint of a run lacks them, they are copied after the
+restore, since only the names of the restored variables show which copies are missing.
 """
 
 from __future__ import annotations
@@ -12,22 +12,22 @@ import tensorflow.compat.v1 as tf
 
 __all__ = ["begin_as_copies", "copies_are_due", "take_copies"]
 
-# A tuple, as TensorFlow writes collections of other keys into its files.
+# The key is a tuple because TensorFlow exports collections with string keys.
 _COPIES = ("towerpack_variable_copies",)
 
 
 def begin_as_copies(graph: tf.Graph, pairs: Iterable[tuple[tf.Variable, tf.Variable]]) -> None:
-    """Declares variables that begin as copies where a checkpoint lacks them.
+    """Declares variables that start as copies if a checkpoint lacks them.
 
     Args:
-        graph: has the variables.
-        pairs: each variable that is a copy, and what it is a copy of.
+        graph: the graph of the variables.
+        pairs: pairs of a copy and its original.
     """
     graph.get_collection_ref(_COPIES).extend(pairs)
 
 
 def take_copies(graph: tf.Graph) -> list[tuple[tf.Variable, tf.Variable]]:
-    """Returns the declared pairs, which are declared no longer; the graph may be final."""
+    """Removes and returns the declared pairs; the graph may be final."""
     declared = graph.get_collection_ref(_COPIES)
     pairs = list(declared)
     declared.clear()
@@ -35,6 +35,6 @@ def take_copies(graph: tf.Graph) -> list[tuple[tf.Variable, tf.Variable]]:
 
 
 def copies_are_due(graph: tf.Graph, copies: Iterable[tf.Variable]) -> bool:
-    """Returns whether some of these variables are declared as copies, and nobody has made the copies."""
+    """Returns whether some of these variables are declared as copies that have not been made yet."""
     names = {copy.op.name for copy in copies}
     return any(copy.op.name in names for copy, _ in graph.get_collection(_COPIES))

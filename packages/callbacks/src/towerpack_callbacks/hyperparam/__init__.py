@@ -1,8 +1,8 @@
-"""Values that change while training: where they are kept, and when they change.
+"""Hyper-parameters that change during training: their storage and their schedules.
 
-A `HyperParam` is a place for a value: a variable of the graph, or an attribute of a Python object. A setter
-is a callback that decides its value. Schedules (`cosine`, `one_cycle`, …) are pure functions of the progress
-of the training, from 0 to 1.
+A `HyperParam` holds a value: a variable of the graph, or an attribute of a Python object. A setter is a
+callback that sets it. Schedules (`cosine`, `one_cycle`, …) are pure functions of the progress of the
+training, from 0 to 1.
 """
 
 from ._function_setter import HyperParamSetterWithFunc

@@ -16,18 +16,18 @@ __all__ = ["HyperParamSetterWithFunc"]
 class HyperParamSetterWithFunc(HyperParamSetter):
     """Sets a hyper-parameter to the result of a function.
 
-    The function is called before a new run's first step (then with 0), and whenever the period is due. A run
-    that is resumed continues with the value it had, so that functions of the old value are not applied twice.
+    The function is called before the first step of a new run (with 0), and each time the period is due. A
+    resumed run continues with its saved value, so that functions of the old value are not applied twice.
 
     Args:
         param: the parameter, or the name of a scalar variable.
-        func: takes the number of finished epochs and the value as it is; returns the value to set, or None.
-            Where `every` counts steps, it takes the number of finished steps, and likewise with `env_steps`.
-            A schedule is made such a function by `over`.
-        every: when to call it, in epochs, steps or `env_steps`.
+        func: takes the number of finished epochs and the current value; returns the value to set, or None to
+            keep it. If `every` counts steps or `env_steps`, it takes the number of finished steps of that
+            kind. `over` converts a schedule to such a function.
+        every: the period of the calls, in epochs, steps or `env_steps`.
 
     Raises:
-        TypeError: `func` cannot be called.
+        TypeError: `func` is not callable.
         PeriodError: `every` is in seconds.
 
     Example:
@@ -64,7 +64,7 @@ class HyperParamSetterWithFunc(HyperParamSetter):
         self._trigger()
 
     def _trigger_epoch(self) -> None:
-        # A period of steps is the loop's own business.
+        # The loop itself handles a period in steps.
         if self._every.epochs is not None and self._every.due(self.global_step, self.epoch_num, True):
             self._trigger()
 

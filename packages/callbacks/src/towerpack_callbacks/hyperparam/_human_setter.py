@@ -1,4 +1,4 @@
-"""Sets a hyper-parameter from a text file, which a human may edit while training."""
+"""Sets a hyper-parameter from a text file that the user may edit during training."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ _log = logging.getLogger("towerpack_callbacks")
 class HumanHyperParamSetter(HyperParamSetter):
     """Sets a hyper-parameter to its value in a text file, read at each trigger.
 
-    A line of the file is `name: value`, the name as `HyperParam.readable_name` has it; the last line of a
-    name counts. Without the file, or without such a line, the parameter is left alone. A line that cannot be
-    read is logged, and training goes on.
+    A line of the file is `name: value`, with the name of `HyperParam.readable_name`; if a name occurs several
+    times, the last line counts. Without the file or such a line, the parameter is unchanged. An unreadable
+    line is logged, and training continues.
 
     Args:
         param: the parameter, or the name of a scalar variable.
         file_name: the file; in the log directory unless the path is absolute.
 
     Raises:
-        ValueError: (at set-up) there is no log directory to find the file in.
+        ValueError: (at set-up) the path is relative, and the run has no log directory.
     """
 
     def __init__(self, param: HyperParam | str, file_name: str | Path = "hyper.txt") -> None:
@@ -38,8 +38,8 @@ class HumanHyperParamSetter(HyperParamSetter):
         super()._setup_graph()
         if self.log_dir is None and not self._file_name.is_absolute():
             raise ValueError(
-                f"{self} reads {str(self._file_name)!r} in the log directory, but there is none. "
-                "Give log_dir= to the run, or an absolute path here."
+                f"{self} reads {str(self._file_name)!r} in the log directory, but the run has no log "
+                "directory. Give log_dir= to the run, or an absolute path here."
             )
         self._path = self._file_name if self.log_dir is None else self.log_dir / self._file_name
 

@@ -1,4 +1,4 @@
-"""Places for values that change while training."""
+"""Storage of values that change during training."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ __all__ = ["GraphVarParam", "HyperParam", "ObjAttrParam"]
 
 
 class HyperParam(abc.ABC):
-    """A place whose value a setter sets.
+    """A value that a setter can change.
 
     Attributes:
-        readable_name: how logs call it.
+        readable_name: its name in logs.
     """
 
     readable_name: str
 
     def setup_graph(self, trainer: TrainerProtocol) -> None:
-        """Adds the ops it needs; called while the graph is set up."""
+        """Adds the required ops; called while the graph is set up."""
 
     @abc.abstractmethod
     def get_value(self) -> Any:
@@ -32,12 +32,12 @@ class HyperParam(abc.ABC):
 
     @abc.abstractmethod
     def set_value(self, value: Any) -> None:
-        """Gives it another value."""
+        """Sets a new value."""
 
 
 @final
 class GraphVarParam(HyperParam):
-    """A variable of the graph, such as "learning_rate". As one of its variables, checkpoints hold it.
+    """A variable of the graph, such as "learning_rate". Checkpoints include it like any variable.
 
     Args:
         name: name of a global or local variable.
@@ -45,8 +45,8 @@ class GraphVarParam(HyperParam):
 
     Raises:
         TensorNotFoundError: (at set-up) the graph has no such variable.
-        ValueError: (at set-up) it has another shape; (when set) a value has.
-        TypeError: (when set) a value with a fraction is given to an integer variable.
+        ValueError: (at set-up) the variable has another shape; (when set) a value has another shape.
+        TypeError: (when set) the value for an integer variable has a fraction.
     """
 
     def __init__(self, name: str, shape: tuple[int, ...] = ()) -> None:
@@ -73,7 +73,7 @@ class GraphVarParam(HyperParam):
         if self.name not in variables:
             raise TensorNotFoundError(
                 f"The graph has no variable {self.name!r}. It has: {', '.join(sorted(variables)[:20])}. "
-                'Make it in the model: tf.get_variable("learning_rate", initializer=0.1, trainable=False).'
+                'Create it in the model: tf.get_variable("learning_rate", initializer=0.1, trainable=False).'
             )
         return variables[self.name]
 
@@ -83,7 +83,7 @@ class GraphVarParam(HyperParam):
         return value.item() if self.shape == () else np.array(value)
 
     def set_value(self, value: Any) -> None:
-        array = np.array(value)  # a copy: TensorFlow may alias what it is fed
+        array = np.array(value)  # a copy: TensorFlow may alias a fed array
         if array.shape != self.shape:
             raise ValueError(
                 f"{self.name} has shape {self.shape}; received {value!r} of shape {array.shape}."
@@ -91,7 +91,7 @@ class GraphVarParam(HyperParam):
         if self._dtype.kind in "iu" and array.dtype.kind == "f":
             raise TypeError(
                 f"{self.name} is an integer variable; received {value!r}. "
-                "Make it tf.float32 to set fractions."
+                "Give the variable the dtype tf.float32 to set fractions."
             )
         self._prepare()
         self._write(array.astype(self._dtype))
@@ -105,15 +105,15 @@ class GraphVarParam(HyperParam):
 
 @final
 class ObjAttrParam(HyperParam):
-    """An attribute of a Python object, such as a flow's rate of augmentation.
+    """An attribute of a Python object, such as the augmentation rate of a flow.
 
-    A new training begins with the value from before the first one, unless the attribute was set anew between
-    the two.
+    A new training starts with the value from before the first training, unless the attribute was changed
+    between the two.
 
     Args:
         obj: the object.
         attrname: the attribute's name.
-        readable_name: how logs call it; None: the attribute's name.
+        readable_name: its name in logs; None: the attribute's name.
 
     Raises:
         AttributeError: the object has no such attribute.
@@ -122,11 +122,11 @@ class ObjAttrParam(HyperParam):
     def __init__(self, obj: Any, attrname: str, readable_name: str | None = None) -> None:
         if not hasattr(obj, attrname):
             raise AttributeError(
-                f"ObjAttrParam: {obj!r} has no attribute {attrname!r}. Give it one in its __init__."
+                f"ObjAttrParam: {obj!r} has no attribute {attrname!r}. Set it in its __init__."
             )
         self._obj, self._attrname = obj, attrname
         self.readable_name = attrname if readable_name is None else readable_name
-        # What a training found, and what it has left, once it has set the attribute.
+        # The values of the attribute before and after a training that has set it.
         self._found_and_left: tuple[Any, Any] | None = None
 
     def setup_graph(self, trainer: TrainerProtocol) -> None:

@@ -18,8 +18,7 @@ _log = logging.getLogger("towerpack_callbacks")
 class HyperParamSetter(Callback):
     """Sets a hyper-parameter before the training and at each trigger. Override `_value_now`.
 
-    The value it has set last survives a restart, whatever kind of parameter it is. A change is logged once
-    per epoch.
+    The last value survives a restart, for all kinds of parameters. A change is logged once per epoch.
 
     Args:
         param: the parameter, or the name of a scalar variable.
@@ -41,27 +40,27 @@ class HyperParamSetter(Callback):
         self._last: Any = None
         self._logged: Any = None
 
-    # ---- what subclasses override
+    # ---- overridden by subclasses
 
     def _value_now(self) -> Any:
-        """Returns the value to set at this trigger; None to leave it as it is."""
+        """Returns the value to set at this trigger; None to keep the current one."""
         raise NotImplementedError
 
     def _value_at_start(self, restored: Any) -> Any:
-        """Returns the value to set before the first step; None to leave it as it is.
+        """Returns the value to set before the first step; None to keep the current one.
 
         Args:
-            restored: the value that this setter had set last in the run that is resumed; None in a new run.
+            restored: the value that this setter last set in the resumed run; None in a new run.
         """
         return restored
 
-    # ---- how it is done
+    # ---- implementation
 
     def _setup_graph(self) -> None:
         self.param.setup_graph(self.trainer)
 
     def _before_train(self) -> None:
-        restored = self._logged = self._last  # what a resumed run goes on with is no change
+        restored = self._logged = self._last  # a restored value is not a change
         self._set(self._value_at_start(restored))
 
     def _trigger(self) -> None:

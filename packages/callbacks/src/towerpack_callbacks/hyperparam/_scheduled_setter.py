@@ -21,22 +21,22 @@ _log = logging.getLogger("towerpack_callbacks")
 class ScheduledHyperParamSetter(HyperParamSetter):
     """Sets a hyper-parameter at certain epochs or steps.
 
-    A value takes effect when its epoch (or step) is over; epoch 0 is before the first. It holds until the
-    next one's. A run that is resumed gets the value of its position in the schedule as it is now. Between
-    changes the parameter is left alone, so that others may set it, too.
+    A value takes effect after its epoch (or step); epoch 0 means before the first. It holds until the next
+    entry. A resumed run gets the value at its position in the current schedule. Between changes, the setter
+    does not touch the parameter, so that others may set it.
 
     Args:
         param: the parameter, or the name of a scalar variable.
         schedule: pairs of (number of finished epochs, value), in increasing order.
-        interp: "linear" to go from each value to the next in a straight line; nothing before the first pair,
-            and the last value after the last.
+        interp: "linear" to interpolate linearly between entries. Before the first pair the parameter is
+            unchanged; after the last pair the last value holds.
         step_based: whether the numbers are steps instead of epochs.
-        env_step_based: whether they are steps of an agent in its environments, `env_steps`, instead.
-        set_at_beginning: set the value of the beginning before the first step.
+        env_step_based: whether the numbers are `env_steps` instead, steps of an agent in its environments.
+        set_at_beginning: set the initial value before the first step.
 
     Raises:
-        ValueError: the schedule is empty or not in increasing order, `interp` is unknown, or the numbers are
-            said to be steps of both kinds.
+        ValueError: the schedule is empty or not in increasing order, `interp` is unknown, or both kinds of
+            steps are selected.
 
     Example:
         ```python
@@ -65,14 +65,14 @@ class ScheduledHyperParamSetter(HyperParamSetter):
         self._linear = interp == "linear"
         self._step_based, self._env_step_based = step_based, env_step_based
         self._set_at_beginning = set_at_beginning
-        self._held: float | None = None  # the schedule's value when it was last looked at
+        self._held: float | None = None  # the schedule's value at the last check
 
     def _checked(self, schedule: Sequence[tuple[int, float]]) -> tuple[list[int], list[float]]:
         try:
             points = [point for point, _ in schedule]
             values = [float(value) for _, value in schedule]
             ordered = bool(points) and all(a < b for a, b in itertools.pairwise(points))
-        except (TypeError, ValueError):  # no pairs, or no numbers
+        except (TypeError, ValueError):  # not pairs, or not numbers
             ordered = False
         if not ordered:
             raise ValueError(
@@ -82,7 +82,7 @@ class ScheduledHyperParamSetter(HyperParamSetter):
         return points, values
 
     def value_at(self, finished: int) -> float | None:
-        """Returns the value that holds after a number of epochs (or steps); None before the first."""
+        """Returns the value in effect after a number of epochs (or steps); None before the first entry."""
         position = bisect.bisect_right(self._points, finished) - 1
         if position < 0:
             return None
@@ -94,7 +94,7 @@ class ScheduledHyperParamSetter(HyperParamSetter):
 
     def step_period(self) -> Every | None:
         if self._env_step_based:
-            return Every(env_steps=1)  # the steps at which there are new ones
+            return Every(env_steps=1)  # the steps with new environment steps
         return EVERY_STEP if self._step_based else None
 
     def epoch_period(self) -> Every | None:
@@ -122,8 +122,8 @@ class ScheduledHyperParamSetter(HyperParamSetter):
     def _value_at_start(self, restored: Any) -> Any:
         self._held = None
         loop = self.trainer.loop
-        # A step sees the environments' steps of before; so does the first one of a resumed run.
+        # A step uses the count of `env_steps` before it, also the first step of a resumed run.
         value = self._news_at(loop.observed_env_steps) if self._env_step_based else self._value_now()
         if restored is not None and value is not None and value != restored:
-            _log.warning("%s: was %s, but the schedule now says %s.", self, restored, value)
+            _log.warning("%s: was %s, but the schedule now gives %s.", self, restored, value)
         return value if self._set_at_beginning or restored is not None else None

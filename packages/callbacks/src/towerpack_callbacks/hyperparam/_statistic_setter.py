@@ -17,20 +17,20 @@ __all__ = ["StatMonitorParamSetter"]
 class StatMonitorParamSetter(HyperParamSetter):
     """Changes a hyper-parameter when a statistic has not improved by a threshold in its last values.
 
-    It looks at `last_k` new values: if the smallest of them is not below the first by more than the
-    threshold, the parameter changes and the count begins again. The values so far survive a restart.
+    It collects `last_k` new values: if the smallest of them is not below the first by more than the
+    threshold, the parameter changes and the collection starts again. Collected values survive a restart.
 
     Args:
         param: the parameter, or the name of a scalar variable.
         stat_name: name of the statistic; its producer must come before.
-        value_func: from the old value to the new one. It may raise `StopTraining`.
-        threshold: by how much the statistic must improve.
-        last_k: in how many values.
+        value_func: maps the old value to the new one. It may raise `StopTraining`.
+        threshold: the required improvement of the statistic.
+        last_k: the number of values to compare.
         reverse: whether higher is better.
 
     Raises:
-        TypeError: `value_func` cannot be called.
-        ValueError: `last_k` is not a whole number of at least 2: one value alone cannot improve.
+        TypeError: `value_func` is not callable.
+        ValueError: `last_k` is not a whole number of at least 2; a single value cannot improve.
 
     Example:
         ```python

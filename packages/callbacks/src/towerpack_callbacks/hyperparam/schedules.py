@@ -1,7 +1,7 @@
 """Schedules: pure functions from the progress of a training, 0 to 1, to a value.
 
-They depend on no training, so they can be plotted, tested and combined. `over` makes one a function that
-`HyperParamSetterWithFunc` takes. Progress outside of 0 to 1 counts as the nearer end.
+They do not depend on a training, so they can be plotted, tested and combined. `over` converts one to a
+function for `HyperParamSetterWithFunc`. Progress outside of 0 to 1 is clipped.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Schedule = Callable[[float], float]
 
 
 def cosine(start: float, end: float = 0.0) -> Schedule:
-    """Goes from `start` to `end` by half a cosine wave: slow, fast, slow (Loshchilov and Hutter, 2016).
+    """Moves from `start` to `end` along half a cosine wave (Loshchilov and Hutter, 2016).
 
     Example:
         >>> [round(cosine(1.0, 0.0)(progress), 3) for progress in (0, 0.25, 0.5, 1)]
@@ -27,7 +27,7 @@ def cosine(start: float, end: float = 0.0) -> Schedule:
 
 
 def polynomial(start: float, end: float = 0.0, power: float = 1.0) -> Schedule:
-    """Goes from `start` to `end` as `(1 - progress) ** power`; a straight line for 1.
+    """Moves from `start` to `end` as `(1 - progress) ** power`; linear for a power of 1.
 
     Raises:
         ValueError: the power is not above 0.
@@ -42,7 +42,7 @@ def polynomial(start: float, end: float = 0.0, power: float = 1.0) -> Schedule:
 
 
 def exponential(start: float, end: float) -> Schedule:
-    """Goes from `start` to `end` by the same factor in equal times.
+    """Moves from `start` to `end` exponentially: by the same factor in equal times.
 
     Raises:
         ValueError: `start` or `end` is not above 0.
@@ -57,11 +57,11 @@ def exponential(start: float, end: float) -> Schedule:
 
 
 def warm_up(schedule: Schedule, fraction: float, start: float = 0.0) -> Schedule:
-    """Puts a straight line from `start` to the first value before a schedule, which gets the time left.
+    """Adds a linear warm-up from `start` before a schedule, which takes the remaining progress.
 
     Args:
-        schedule: the schedule that follows.
-        fraction: the part of the progress that the line takes, at least 0 and below 1.
+        schedule: the schedule after the warm-up.
+        fraction: the fraction of the progress for the warm-up, at least 0 and below 1.
         start: the first value.
 
     Raises:
@@ -86,13 +86,13 @@ def warm_up(schedule: Schedule, fraction: float, start: float = 0.0) -> Schedule
 def one_cycle(
     peak: float, warm_up_fraction: float = 0.3, start_divisor: float = 25.0, end_divisor: float = 1e4
 ) -> Schedule:
-    """Goes up to `peak` and down again, each by half a cosine wave ("1cycle", Smith and Topin, 2017).
+    """Rises to `peak` and falls again, each along half a cosine wave ("1cycle", Smith and Topin, 2017).
 
     Args:
         peak: the highest value.
-        warm_up_fraction: the part of the progress in which it rises, above 0 and below 1.
-        start_divisor: it begins at `peak / start_divisor`.
-        end_divisor: it ends at `peak / start_divisor / end_divisor`.
+        warm_up_fraction: the fraction of the progress in which the value rises, above 0 and below 1.
+        start_divisor: the initial value is `peak / start_divisor`.
+        end_divisor: the final value is `peak / start_divisor / end_divisor`.
 
     Raises:
         ValueError: the fraction is out of range.
@@ -118,11 +118,11 @@ def one_cycle(
 
 
 def over(schedule: Schedule, total: int) -> Callable[[int, Any], float]:
-    """Makes the function for `HyperParamSetterWithFunc` that follows a schedule in `total` epochs or steps.
+    """Makes a function for `HyperParamSetterWithFunc` that follows a schedule over `total` epochs or steps.
 
     Args:
         schedule: a function from progress to a value.
-        total: how many epochs (or steps or `env_steps`, where the setter counts these) the whole of it takes.
+        total: the length of the schedule in epochs, or in steps or `env_steps` if the setter counts these.
 
     Raises:
         ValueError: `total` is not a positive number.

@@ -1,4 +1,4 @@
-"""All callbacks of one run, and the loops that drive them: session hooks, and one of plain Python."""
+"""The callbacks of one run, and the loops that drive them: session hooks, and a plain Python loop."""
 
 from ._callback_times import CallbackTimes
 from ._callbacks import Callbacks

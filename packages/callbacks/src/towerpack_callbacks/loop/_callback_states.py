@@ -1,4 +1,4 @@
-"""The states of many callbacks, each under its own key."""
+"""The states of several callbacks, each under a unique key."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _log = logging.getLogger("towerpack_callbacks")
 
 
 def keyed(callbacks: Iterable[Callback]) -> Iterator[tuple[str, Callback]]:
-    """Yields callbacks with keys that tell equal ones apart: "ModelSaver", "ModelSaver#2"."""
+    """Yields callbacks with unique keys: "ModelSaver", "ModelSaver#2"."""
     seen: Counter[str] = Counter()
     for cb in callbacks:
         name = str(cb)
@@ -27,17 +27,17 @@ def keyed(callbacks: Iterable[Callback]) -> Iterator[tuple[str, Callback]]:
 
 
 def states_of(callbacks: Iterable[Callback]) -> dict[str, dict[str, Any]]:
-    """Returns the states of all callbacks that have one."""
+    """Returns the states of all callbacks with a state."""
     states = {key: state_of(cb) for key, cb in keyed(callbacks)}
     return {key: state for key, state in states.items() if state}
 
 
 def save_files_of(callbacks: Iterable[Callback], directory: Path) -> None:
-    """Lets callbacks that have files put them into a directory, each into a folder of its own.
+    """Makes callbacks write their files to a directory, each to a separate folder.
 
     Args:
         callbacks: the callbacks of this run.
-        directory: is made if a callback has files.
+        directory: the directory; created if a callback has files.
 
     Raises:
         OSError: a file cannot be written.
@@ -57,16 +57,16 @@ def load_states(
     allow_unknown: bool = False,
     files: Path | None = None,
 ) -> None:
-    """Loads the state of each callback that has one in `states`, and its files.
+    """Loads the state in `states` and the files of each callback.
 
     Args:
         callbacks: the callbacks of this run.
         states: the return value of `states_of`.
-        allow_unknown: leave out, with a warning, what belongs to no callback of this run.
-        files: the directory that `save_files_of` has filled; None or absent: there are no files.
+        allow_unknown: skip states and files of unknown callbacks, with a warning.
+        files: the directory written by `save_files_of`; None or absent: there are no files.
 
     Raises:
-        CheckpointError: a state, or files, belong to no callback of this run.
+        CheckpointError: a state or files belong to a callback that this run lacks.
     """
     known = dict(keyed(callbacks))
     keys = {folder_of(key): key for key in known}
@@ -75,15 +75,15 @@ def load_states(
     unknown = sorted({*states, *found} - set(known))
     if unknown:
         difference = (
-            f"The checkpoint holds the state of callbacks this run has not: {', '.join(unknown)}. "
+            f"The checkpoint contains states of callbacks that this run lacks: {', '.join(unknown)}. "
             f"This run has: {', '.join(sorted(known)) or 'none'}."
         )
         if not allow_unknown:
             raise CheckpointError(
-                f"{difference} Add them, or allow their states to be left out (a trainer does by "
+                f"{difference} Add them, or allow skipping their states (in a trainer, by "
                 'TrainConfig(resume_allow=["callbacks"])).'
             )
-        _log.warning("%s They are left out, as is allowed.", difference)
+        _log.warning("%s Skipped them (allowed by resume_allow).", difference)
     for key, cb in known.items():
         if key in states:
             load_state_of(cb, states[key])

@@ -1,4 +1,4 @@
-"""How much of an epoch each callback takes."""
+"""Measures the time of each callback per epoch."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ __all__ = ["CallbackTimer", "CallbackTimes", "TimedCall", "call_all_timed", "cal
 
 _log = logging.getLogger("towerpack_callbacks")
 
-# A callback that takes a small part of an epoch is reported, one that takes a large part is warned of; unless
-# it is too little to matter in any case.
+# Callbacks above the smaller fraction of an epoch are reported; those above the larger fraction cause a
+# warning. Times below an absolute minimum are ignored.
 _SMALL_PART, _LITTLE_SECONDS = 0.01, 0.1
 _LARGE_PART, _MANY_SECONDS = 0.1, 1.0
 
@@ -25,15 +25,15 @@ _LARGE_PART, _MANY_SECONDS = 0.1, 1.0
 @final
 @attrs.define(eq=False)
 class CallbackTimer:
-    """The seconds that one callback has taken in this epoch.
+    """Measures the time of one callback in the current epoch, in seconds.
 
     Attributes:
         name: the callback's key in states and reports.
         callback: the callback.
-        loop: records the calls, if anything does.
-        seconds: the time it took so far.
-        was_warned_of: whether a warning has named it.
-        raised: the last exception that has left the callback, until `after_train`.
+        loop: its `record`, if set, receives the calls.
+        seconds: the time so far.
+        was_warned_of: whether a warning was logged for it.
+        raised: the last exception that the callback raised, until `after_train`.
     """
 
     name: str
@@ -44,7 +44,7 @@ class CallbackTimer:
     raised: BaseException | None = None
 
     def call(self, method: str, *arguments: Any) -> Any:
-        """Calls a method of the callback, timed."""
+        """Calls a method of the callback and measures its time."""
         start = time.perf_counter()
         try:
             return getattr(self.callback, method)(*arguments)
@@ -61,7 +61,7 @@ class CallbackTimer:
             self.loop.record(f"{self.name}.{what}", "callback", start, end)
 
     def timed(self, function: Callable[[Any], None]) -> Callable[[Any], None]:
-        """Returns the same function of one argument, timed."""
+        """Wraps a function of one argument to measure its time."""
         clock = time.perf_counter
 
         def timed(value: Any) -> None:
@@ -77,16 +77,16 @@ class CallbackTimer:
         return timed
 
     def timed_fetch(self, fetch: StepFetch) -> StepFetch:
-        """Returns the same fetch, whose receiver is timed."""
+        """Returns the same fetch with a receiver that measures its time."""
         return fetch if fetch.receive is None else attrs.evolve(fetch, receive=self.timed(fetch.receive))
 
 
 TimedCall = tuple[str, CallbackTimer]
-"""The name of a callback's method, looked up at each call, and the timer that the call's time is added to."""
+"""The name of a callback's method, looked up at each call, and the timer for the call."""
 
 
 def call_timed(calls: Iterable[TimedCall]) -> None:
-    """Makes calls one after another, and adds up their times."""
+    """Makes calls in order and measures their times."""
     start = time.perf_counter()
     for method, timer in calls:
         try:
@@ -100,10 +100,11 @@ def call_timed(calls: Iterable[TimedCall]) -> None:
 
 
 def call_all_timed(calls: Iterable[TimedCall]) -> StopTraining | None:
-    """Makes all calls, also those after one that requests a stop, and adds up their times.
+    """Makes all calls, including those after a stop request, and measures their times.
 
     Returns:
-        The first request. The calls after it are made so that what is saved then is of one moment.
+        The first stop request, or None. The calls after it still run, so that saved states belong to the same
+        step.
     """
     stop = None
     start = time.perf_counter()
@@ -123,16 +124,16 @@ def call_all_timed(calls: Iterable[TimedCall]) -> StopTraining | None:
 
 @final
 class CallbackTimes:
-    """Times callbacks when they run, never when they do not, and reports once per epoch.
+    """Measures callbacks only when they run, and reports once per epoch.
 
     Args:
         names: a name for each callback.
         callbacks: the callbacks.
         clock: returns the time in seconds.
-        loop: records the calls, if anything does.
+        loop: its `record`, if set, receives the calls.
 
     Attributes:
-        last_epoch: seconds by name, of the last epoch that is over.
+        last_epoch: seconds by name, of the last finished epoch.
     """
 
     def __init__(
@@ -153,11 +154,11 @@ class CallbackTimes:
         return self._timers[id(callback)]
 
     def raiser_of(self, error: BaseException) -> Callback | None:
-        """Returns the callback that an exception has left; None if it came from elsewhere."""
+        """Returns the callback that raised an exception; None if the exception has another origin."""
         return next((timer.callback for timer in self._timers.values() if timer.raised is error), None)
 
     def forget_errors(self) -> None:
-        """Lets go of exceptions, and so of all that the frames of their tracebacks hold."""
+        """Drops references to exceptions, and thereby to the frames of their tracebacks."""
         for timer in self._timers.values():
             timer.raised = None
 
@@ -168,7 +169,7 @@ class CallbackTimes:
             timer.seconds = 0.0
 
     def end_epoch(self, epoch: int) -> None:
-        """Reports what each callback took of the epoch; one that took a large part is warned of once."""
+        """Reports the time of each callback in the epoch; warns once about a callback with a large part."""
         whole = self._clock() - self._epoch_start
         taken = sorted(self._timers.values(), key=lambda timer: -timer.seconds)
         self.last_epoch = {timer.name: timer.seconds for timer in taken if timer.seconds}
@@ -183,8 +184,8 @@ class CallbackTimes:
             if not timer.was_warned_of and timer.seconds > max(_LARGE_PART * whole, _MANY_SECONDS):
                 timer.was_warned_of = True
                 _log.warning(
-                    "%s took %.0f %% of epoch %d (%.3g of %.3g s). If that is too much, let it run less "
-                    "often: PeriodicTrigger(..., every_k_epochs=...), or a longer period of its own.",
+                    "%s took %.0f %% of epoch %d (%.3g of %.3g s). If that is too much, run it less often: "
+                    "PeriodicTrigger(..., every_k_epochs=...), or set a longer period.",
                     timer.name,
                     100 * timer.seconds / whole,
                     epoch,

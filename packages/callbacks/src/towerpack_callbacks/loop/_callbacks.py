@@ -1,4 +1,4 @@
-"""All callbacks of one run, which a loop calls as one."""
+"""The callbacks of one run, combined in one object."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _log = logging.getLogger("towerpack_callbacks")
 
 @final
 class Callbacks:
-    """A list of callbacks that a loop calls as one; `Callback` draws that loop.
+    """Combines a list of callbacks in one object for a loop; see the loop in `Callback`.
 
-    A loop of your own calls the methods named as those of `Callback`. Its steps are run by a `StepRunner`:
+    A custom loop calls the methods named as in `Callback` and runs its steps with a `StepRunner`:
 
     >>> from types import SimpleNamespace
     >>> import tensorflow.compat.v1 as tf
@@ -60,10 +60,10 @@ class Callbacks:
         callbacks: the callbacks in their order; a nested `Callbacks` is flattened.
 
     Attributes:
-        per_step_callbacks: those that choose at each step what to fetch and feed, known once set up.
+        per_step_callbacks: callbacks that choose fetches and feeds at each step, available after set-up.
 
     Raises:
-        TypeError: an element is no callback.
+        TypeError: an element is not a callback.
     """
 
     def __init__(self, callbacks: Iterable[Callback | Callbacks]) -> None:
@@ -99,19 +99,19 @@ class Callbacks:
         advice = ""
         if hasattr(list, name):
             advice = (
-                ": it does not change. Change a list first: callbacks = [...]; callbacks.append(...); then "
-                "give it, such as by TrainConfig(callbacks=callbacks) of the trainers. Or make a longer one: "
+                ": it is immutable. Change a list first: callbacks = [...]; callbacks.append(...); then "
+                "pass it, for example TrainConfig(callbacks=callbacks) of the trainers. Or make a new one: "
                 "attrs.evolve(config, callbacks=[*config.callbacks, ...])"
             )
         raise AttributeError(f"Callbacks has no attribute {name!r}{advice}.")
 
-    # ---- setting up
+    # ---- set-up
 
     def setup_graph(self, trainer: TrainerProtocol) -> None:
-        """Sets all callbacks up in order, checks statistics, and schedules fetches and triggers.
+        """Sets up all callbacks in order, checks statistics, and schedules fetches and triggers.
 
         Raises:
-            StatisticError: a statistic is consumed that nothing produces in time.
+            StatisticError: no earlier callback produces a consumed statistic.
         """
         if not trainer.is_chief:
             self._callbacks = [cb for cb in self._callbacks if not cb.chief_only]
@@ -150,30 +150,30 @@ class Callbacks:
     def _calls(self, method: str, callbacks: Iterable[Callback]) -> tuple[TimedCall, ...]:
         return tuple((method, self._times.of(cb)) for cb in callbacks)
 
-    # ---- what is due
+    # ---- periods
 
     def step_periods(self) -> Sequence[tuple[Callback, Every]]:
-        """Returns each fetch's and each trigger's period, with its callback."""
+        """Returns the periods of all fetches and triggers, with their callbacks."""
         self._check_ready()
         return self._periods
 
     @property
     def every_step_fetches(self) -> tuple[StepFetch, ...]:
-        """The fetches of every step: known before the session exists."""
+        """The fetches of every step, known before the session exists."""
         self._check_ready()
         return self._fetches.always
 
     @property
     def needs_every_step(self) -> bool:
-        """Whether some callback receives something or does something at every step."""
+        """Whether a callback receives values or acts at every step."""
         self._check_ready()
         received = any(fetch.receive or fetch.options for fetch in self._fetches.always)
         return received or bool(self.per_step_callbacks or self._step_triggers.always)
 
     def unobserved_steps(self, step: int) -> float:
-        """Returns how many steps after `step` no callback has anything to do at; an epoch's last apart.
+        """Returns the number of steps after `step` without any callback's action, ignoring ends of epochs.
 
-        Unless a callback needs every step, a loop may run so many in one session call.
+        If no callback needs every step, a loop may run that many steps in one session call.
         """
         return min(self._fetches.unobserved_steps(step), self._step_triggers.unobserved_steps(step))
 
@@ -182,7 +182,7 @@ class Callbacks:
         return self._fetches.due(step, epoch, last_step)
 
     def plan(self, due: tuple[StepFetch, ...]) -> StepPlan:
-        """Returns the plan of a step at which these fetches are due; equal sets have the same object."""
+        """Returns the plan of a step with these due fetches; equal sets have the same object."""
         plan = self._plans.get(due)
         if plan is None:
             plan = self._plans[due] = StepPlan(due)
@@ -194,7 +194,7 @@ class Callbacks:
     def run_options(
         due: Sequence[StepFetch], args: Sequence[tf.train.SessionRunArgs] = ()
     ) -> tf.RunOptions | None:
-        """Merges the options that due fetches and per-step callbacks need of the session call."""
+        """Merges the session call options of due fetches and per-step callbacks."""
         return merge_options(each.options for each in [*due, *args])
 
     @staticmethod
@@ -205,7 +205,7 @@ class Callbacks:
         StepPlan(due).deliver(values, metadata)
 
     def before_run(self, context: Any) -> list[tf.train.SessionRunArgs]:
-        """Calls `_before_run` of each per-step callback; returns what it fetches and feeds."""
+        """Calls `_before_run` of each per-step callback; returns their fetches and feeds."""
         timer = self._times.of
         return [as_run_args(timer(cb).call("_before_run", context)) for cb in self.per_step_callbacks]
 
@@ -219,7 +219,7 @@ class Callbacks:
         due, acted = self._step_triggers.due(step, epoch, last_step), self._loop.env_steps
         stop = self._loop.stop = call_all_timed(due) if due else None
         self._loop.observed_env_steps = acted
-        # At the last step the epoch's triggers are still to come.
+        # At the last step the epoch's triggers are still pending.
         if due and (not last_step or stop is not None):
             call_timed(self._after_triggers)
         if stop is not None:
@@ -257,10 +257,10 @@ class Callbacks:
             raise stop
 
     def trigger_all(self) -> None:
-        """Does every callback's periodic work once, whatever its period: the end of a rehearsal.
+        """Triggers every callback once regardless of its period, at the end of a rehearsal.
 
-        A loop that runs only a few steps to see whether everything works calls it instead of the last
-        `trigger_epoch`, so that evaluations and savers with long periods are tried, too.
+        A loop that runs only a few steps as a test calls it instead of the last `trigger_epoch`, so that
+        evaluations and savers with long periods are also tested.
         """
         stop = self._loop.stop = call_all_timed(self._calls("trigger", self._callbacks))
         call_timed(self._after_triggers)
@@ -268,17 +268,17 @@ class Callbacks:
             raise stop
 
     def seconds(self) -> dict[str, float]:
-        """Returns what each callback took of the last epoch that is over, in seconds, the slowest first.
+        """Returns the time of each callback in the last finished epoch, in seconds, the slowest first.
 
-        Its share of fetching values in the session call is not among it.
+        The time of fetching values in the session call is not included.
         """
         return dict(self._times.last_epoch)
 
     def after_train(self) -> None:
-        """Calls all `_after_train`, whatever some of them raise; then raises the first exception.
+        """Calls all `_after_train`, even if some fail; then raises the first exception.
 
-        One that ends the process, such as `SystemExit`, counts more. The others are logged with their
-        tracebacks, as only one can be raised.
+        An exception that ends the process, such as `SystemExit`, takes precedence. All others are logged with
+        their tracebacks, since only one can be raised.
         """
         if self._ready:
             self._times.forget_errors()
@@ -287,22 +287,22 @@ class Callbacks:
             try:
                 cb._after_train()
             except StopTraining:
-                pass  # it has stopped
+                pass  # the training has already stopped
             except BaseException as error:
                 if errors:
-                    _log.exception("%s failed in after_train, after an earlier callback had", cb)
+                    _log.exception("%s failed in after_train, after the failure of an earlier callback", cb)
                 errors.append(error)
         if errors:
             raise next((error for error in errors if not isinstance(error, Exception)), errors[0])
 
-    # ---- whose an error is
+    # ---- origin of errors
 
     def raiser_of(self, error: BaseException) -> Callback | None:
-        """Returns the callback that an exception has left; None if none has, and after `after_train`."""
+        """Returns the callback that raised an exception; None for other origins, and after `after_train`."""
         return self._times.raiser_of(error)
 
     def fetcher_of(self, op: tf.Operation) -> Callback | None:
-        """Returns the first callback that fetches something which depends on an op, or None."""
+        """Returns the first callback with a fetch that depends on an op, or None."""
         for cb, fetch in self._step_fetches:
             if op in find_ancestors(_elements(fetch, op.graph)):
                 return cb
@@ -311,25 +311,25 @@ class Callbacks:
     # ---- state
 
     def state_dict(self) -> dict[str, dict[str, Any]]:
-        """Returns the states of all callbacks that have one, each under its own key."""
+        """Returns the states of all callbacks with a state, each under a unique key."""
         return states_of(self._callbacks)
 
     def save_files(self, directory: Path) -> None:
-        """Lets all callbacks that have files put them into folders of a directory, which is made for them."""
+        """Makes callbacks write their files to folders of a directory, which is created if needed."""
         save_files_of(self._callbacks, directory)
 
     def load_state_dict(
         self, states: dict[str, dict[str, Any]], allow_unknown: bool = False, files: Path | None = None
     ) -> None:
-        """Loads the state of each callback, then its files. One that is new since then starts afresh.
+        """Loads the state of each callback, then its files. Callbacks without a saved state are unchanged.
 
         Args:
             states: the return value of `state_dict`.
-            allow_unknown: leave out, with a warning, what belongs to no callback of this run.
-            files: the directory that `save_files` has filled; None or absent: there are no files.
+            allow_unknown: skip states and files of unknown callbacks, with a warning.
+            files: the directory written by `save_files`; None or absent: there are no files.
 
         Raises:
-            CheckpointError: a state, or files, belong to no callback of this run.
+            CheckpointError: a state or files belong to a callback that this run lacks.
         """
         load_states(self._callbacks, states, allow_unknown, files)
 

@@ -1,4 +1,4 @@
-"""Describes what a list of callbacks will do, before anything runs."""
+"""Describes the actions of a list of callbacks before they run."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ __all__ = ["explain_callbacks"]
 
 
 def explain_callbacks(callbacks: Iterable[Callback]) -> str:
-    """Describes what callbacks do and when, in the order they run; they must be set up.
+    """Describes the actions and periods of callbacks, in the order they run; they must be set up.
 
     Args:
         callbacks: such as a `Callbacks` object.
 
     Returns:
-        A line per callback, such as `3. MaxSaver('accuracy')`, with indented ones for its triggers, fetches,
-        statistics and state. The lines that say "every step" are what a step costs besides the training.
+        A line per callback, such as `3. MaxSaver('accuracy')`, with indented lines for its triggers, fetches,
+        statistics and state. Lines with "every step" show the extra work of each step.
     """
     lines = []
     for number, callback in enumerate(callbacks, 1):
@@ -31,7 +31,7 @@ def explain_callbacks(callbacks: Iterable[Callback]) -> str:
 
 def _facts(callback: Callback) -> Iterable[str]:
     if callback.overrides("_before_run") or callback.overrides("_after_run"):
-        yield "asked at every step what to fetch and feed (_before_run)"
+        yield "chooses fetches and feeds at every step (_before_run)"
     for fetch in callback.step_fetches():
         yield f"with the step, {fetch.every}: {_names(fetch.fetches)}"
     every = callback.step_period()

@@ -1,4 +1,4 @@
-"""What every loop on a graph of its own gives to callbacks: tensors, predictors and the state to save."""
+"""The common part of all loops on a graph: tensors, predictors and the state to save."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ def make_predictor(
     """Makes a function that takes one array per tensor of `feeds` and returns one per tensor of `fetches`.
 
     Args:
-        get_session: called at each prediction, so that the session may be made later.
+        get_session: called at each prediction, so that the session may be created later.
         feeds: tensors to feed.
         fetches: tensors to fetch.
 
     Raises:
-        ValueError: a tensor is twice among those to feed.
+        ValueError: a tensor to feed is listed twice.
     """
     names = [feed.op.name for feed in feeds]
     fed = [feed.name for feed in feeds]
@@ -42,7 +42,7 @@ def make_predictor(
                 f"The predictor takes {len(names)} arrays ({', '.join(names)}), received {len(arrays)}."
             )
         sess = get_session()
-        # Outside its graph a tensor cannot be a dictionary key where eager execution is on.
+        # Outside its graph, a tensor cannot be a dictionary key if eager execution is enabled.
         with sess.graph.as_default():
             outputs: list[Any] = sess.run(list(fetches), dict(zip(feeds, arrays)))
         return outputs
@@ -51,13 +51,13 @@ def make_predictor(
 
 
 class LoopBase(ABC):
-    """What of `TrainerProtocol` needs no description of the model.
+    """The part of `TrainerProtocol` that needs no description of the model.
 
     Args:
         callbacks: the callbacks, in their order.
         monitors: the recorders of statistics.
         loop: the counters.
-        log_dir: the directory for files; None: none are written.
+        log_dir: the directory for files; None: no files are written.
     """
 
     is_chief = True
@@ -93,9 +93,9 @@ class LoopBase(ABC):
         """Adds a replica for evaluation over `source`."""
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns what a checkpoint holds besides variables."""
+        """Returns the contents of a checkpoint besides variables."""
         return {"loop": self.loop.state_dict(), "callbacks": self.callbacks.state_dict()}
 
     def save_files(self, directory: Path) -> None:
-        """Puts the files of callbacks into folders of a checkpoint."""
+        """Makes callbacks write their files to folders of a checkpoint."""
         self.callbacks.save_files(directory)

@@ -1,4 +1,4 @@
-"""The smallest loop that callbacks run in, which trains a straight line."""
+"""The smallest loop for callbacks, which trains a straight line."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ __all__ = ["PlainLoop"]
 class PlainLoop(LoopBase):
     """Moves a variable "weight" towards 1; a scalar tensor "cost" is its squared distance, "costs" a vector.
 
-    It keeps `TrainerProtocol` in full: an evaluation runs over any iterable, one step of it per datapoint.
+    It implements all of `TrainerProtocol`: an evaluation runs over any iterable, one step per datapoint.
 
     Args:
-        callbacks: the callbacks, monitors among them; they are set up, and the graph is final then.
+        callbacks: the callbacks, including monitors; they are set up here, and the graph becomes final.
         steps_per_epoch: steps in an epoch.
         max_epoch: the last epoch.
-        log_dir: the directory that callbacks may write to.
+        log_dir: the output directory for callbacks.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class PlainLoop(LoopBase):
         return _Evaluation(self, source)
 
     def train(self) -> None:
-        """Runs all steps. Whatever happens, all `_after_train` run before anything is raised."""
+        """Runs all steps. Even after an error, all `_after_train` run before it is raised."""
         failure: BaseException | None = None
         with self.graph.as_default(), tf.Session(graph=self.graph) as self.sess:
             self.sess.run(self._initialize)

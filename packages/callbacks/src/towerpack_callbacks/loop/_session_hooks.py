@@ -24,7 +24,7 @@ __all__ = ["HookToCallback", "as_session_hooks"]
 
 _log = logging.getLogger("towerpack_callbacks")
 
-# What a monitored session swallows as the end of the data, or recovers from as from a preemption.
+# The errors that a monitored session treats as the end of the data or as a preemption.
 _MEANT_FOR_SESSIONS = (
     tf.errors.OutOfRangeError,
     StopIteration,
@@ -37,7 +37,7 @@ _MEANT_FOR_SESSIONS = (
 class HookToCallback(Callback):
     """Runs a plain `SessionRunHook` as a callback.
 
-    Its `end` is called after an error, too, so that threads and files are closed.
+    Its `end` is also called after an error, so that threads and files are closed.
 
     Attributes:
         hook: the hook.
@@ -46,7 +46,7 @@ class HookToCallback(Callback):
         hook: the hook.
 
     Raises:
-        TypeError: it is no `SessionRunHook`.
+        TypeError: the hook is not a `SessionRunHook`.
     """
 
     chief_only = False
@@ -93,27 +93,27 @@ def as_session_hooks(
     resume: str | Path | None = None,
     data: DataPosition | None = None,
 ) -> list[tf.train.SessionRunHook]:
-    """Makes hooks that run callbacks in any `MonitoredTrainingSession`, on a graph of your own.
+    """Makes hooks that run callbacks in any `MonitoredTrainingSession`, on any graph.
 
-    Every run of the session counts as one step. If the graph's training op increments `global_step`, that
-    is used; otherwise the hooks count. Callbacks that need a description of the model (`InferenceRunner`)
-    need a trainer instead.
+    Every run of the session counts as one step. If the graph's training op increments `global_step`, the
+    hooks use it; otherwise they count. Callbacks that need a description of the model (`InferenceRunner`)
+    require a trainer instead.
 
-    Every `_after_train` runs before the session is closed, also after an error, provided that it is closed:
-    by `with`, or by `close()`. An error of a callback that a session would take for something else, such as
-    `OutOfRangeError` for the end of the data, is raised as a `CallbackFailedError`.
+    Every `_after_train` runs before the session is closed, also after an error, provided that the session is
+    closed by `with` or by `close()`. If a session would misinterpret an error of a callback, such as
+    `OutOfRangeError` as the end of the data, it is raised as a `CallbackFailedError`.
 
     Args:
         callbacks: the callbacks, in their order.
-        steps_per_epoch: steps that make an epoch, at least 1.
-        max_epoch: the session is requested to stop after so many epochs; None: the loop decides.
-        log_dir: the directory for checkpoints and statistics; None: none are written.
+        steps_per_epoch: steps in an epoch, at least 1.
+        max_epoch: the number of epochs after which the session is requested to stop; None: no limit.
+        log_dir: the directory for checkpoints and statistics; None: no files are written.
         monitors: the recorders of statistics; None, with a `log_dir`: event files, JSON lines
             and the console.
-        resume: the checkpoint of a `ModelSaver` to go on from, with its variables, counters and callbacks'
-            states; "auto": the latest one in `log_dir`, if there is one; None: the session as it is.
-        data: what has a position in the data, such as the session's input source; checkpoints keep it, and it
-            is put back before the session begins. Pass `data.hooks()` to the session, too.
+        resume: the checkpoint of a `ModelSaver` to resume from, with its variables, counters and callbacks'
+            states; "auto": the latest one in `log_dir`, if any; None: do not restore anything.
+        data: an object with a position in the data, such as the session's input source. Checkpoints store the
+            position, and it is restored before the session starts. Also pass `data.hooks()` to the session.
 
     Returns:
         Hooks to pass to the session.
@@ -121,7 +121,7 @@ def as_session_hooks(
     Raises:
         ValueError: `steps_per_epoch` is not a positive whole number, or `resume` is "auto" without a
             `log_dir`.
-        CheckpointError: (when the session is made, too) the checkpoint cannot be read, or does not fit.
+        CheckpointError: (also when the session is created) the checkpoint cannot be read or does not match.
 
     Example:
         ```python
@@ -155,8 +155,8 @@ class _HookLoop(LoopBase):
 
     def build_inference_tower(self, source: Any, name: str, devices: Sequence[str] = ()) -> InferenceTower:
         raise CallbackStateError(
-            "These callbacks run on session hooks, which do not know how to build another replica of the "
-            "model. Use a trainer with a ModelDesc for InferenceRunner."
+            "These callbacks run on session hooks, which cannot build another replica of the model. Use a "
+            "trainer with a ModelDesc for InferenceRunner."
         )
 
 
@@ -181,7 +181,7 @@ class _CallbacksHook(tf.train.SessionRunHook):
 
     def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
         self._trainer.sess, self._trainer.coord = session, coord
-        # A session that takes the place of a lost one goes on from what TensorFlow restores.
+        # A session that replaces a lost one continues from the state that TensorFlow restores.
         resume, self._resume = self._resume, None
         loop = self._loop
         if resume is None:
@@ -200,7 +200,7 @@ class _CallbacksHook(tf.train.SessionRunHook):
             if loop.is_last_step:  # the checkpoint was made before the triggers of an epoch's end
                 self._end_epoch(coord)
         except StopTraining as reason:
-            _log.info("Training does not begin: %s", reason)
+            _log.info("Training does not start: %s", reason)
             coord.request_stop()
         except BaseException as error:
             try:
@@ -210,7 +210,7 @@ class _CallbacksHook(tf.train.SessionRunHook):
             raise
 
     def _go_on_at(self, step: int) -> None:
-        """Sets the counters to the epoch that a step belongs to, as a session may restore any."""
+        """Sets the counters to the epoch of a step, since a session may restore any step."""
         loop = self._loop
         loop.global_step = step
         epochs, loop.starting_step = divmod(step, loop.steps_per_epoch)
@@ -251,9 +251,9 @@ class _CallbacksHook(tf.train.SessionRunHook):
             self._callbacks.after_train()
 
     def _save_last_steps(self) -> None:
-        """Saves the steps of an epoch that the session ends in, in good order."""
+        """Saves the steps of an unfinished epoch when the session ends normally."""
         loop = self._loop
-        loop.local_step -= self._in_step  # a step that found no data is not done
+        loop.local_step -= self._in_step  # a step without data is not finished
         ended = loop.max_epoch is not None and loop.epoch_num >= loop.max_epoch and not loop.triggers_due
         if loop.global_step > self._first_step and not ended:
             save_now(self._callbacks)
@@ -270,20 +270,20 @@ class _CallbacksHook(tf.train.SessionRunHook):
                 _log.exception("A callback failed in after_train, after the training had failed")
 
     def _refuse(self, error: BaseException) -> None:
-        """Raises another error for one of a callback that the session would swallow, or recover from."""
+        """Replaces an error of a callback that the session would swallow or recover from."""
         callback = self._callbacks.raiser_of(error)
-        # A hook means what it raises: it may be that of an input.
+        # An error of a hook is kept as it is: the hook may belong to an input.
         if isinstance(error, _MEANT_FOR_SESSIONS) and not isinstance(callback, HookToCallback):
             raise CallbackFailedError(
                 f"The callback {callback} raised {type(error).__name__} at step {self._loop.global_step}: "
-                f"{error}. A monitored session takes that for the end of the data or for a lost process, so "
-                "handle it in the callback, or raise another error."
+                f"{error}. A monitored session would treat it as the end of the data or as a lost process. "
+                "Handle it in the callback, or raise another error."
             ) from error
 
     def _start_epoch(self) -> None:
         loop = self._loop
         if loop.max_epoch is not None and loop.epoch_num >= loop.max_epoch:  # a finished run was resumed
-            _log.info("Epoch %d was the last one; there is nothing left to train.", loop.epoch_num)
+            _log.info("Epoch %d was the last one; no steps are left to train.", loop.epoch_num)
             self._trainer.coord.request_stop()
             return
         loop.epoch_num += 1
@@ -303,8 +303,9 @@ class _CallbacksHook(tf.train.SessionRunHook):
 class _LastMoment(threading.Thread):
     """Calls a function before a monitored session is closed, also after an error.
 
-    TensorFlow calls no hook's `end` then. But it waits for the threads of the session's coordinator; this one
-    is never started, and asked whether it lives, it has ended.
+    After an error, TensorFlow does not call `end` of hooks. But it waits for the threads of the session's
+    coordinator. This thread is never started; when TensorFlow checks whether it is alive, it runs the
+    function.
 
     Args:
         function: called by the thread that closes the session.

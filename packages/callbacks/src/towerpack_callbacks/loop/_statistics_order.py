@@ -1,4 +1,4 @@
-"""Checks, before anything runs, that every statistic is produced before it is consumed."""
+"""Checks before the training that every statistic is produced before it is consumed."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ __all__ = ["check_statistics", "tell_headlines"]
 def check_statistics(callbacks: Sequence[Callback]) -> None:
     """Checks that each statistic a callback consumes is produced by a callback before it.
 
-    A statistic that is put while a step's fetches are received is there for every trigger.
+    A statistic put while a step's fetches are received is available to every trigger.
 
     Raises:
-        StatisticError: a statistic is consumed that no callback produces, or a later one only.
+        StatisticError: no callback, or only a later one, produces a consumed statistic.
     """
     available = {name for cb in callbacks for name in cb.produces_in_run()}
     for position, consumer in enumerate(callbacks):
@@ -29,7 +29,7 @@ def check_statistics(callbacks: Sequence[Callback]) -> None:
 
 
 def tell_headlines(callbacks: Sequence[Callback]) -> None:
-    """Tells the monitors among callbacks which statistics all are about: those of the steps first."""
+    """Passes the headline statistics of all callbacks to the monitors: those of the steps first."""
     names = [name for callback in callbacks for name in callback.headlines()]
     of_steps = {name for callback in callbacks for name in callback.produces_in_run()}
     headlines = sorted(names, key=lambda name: name not in of_steps)
@@ -50,6 +50,6 @@ def _describe_missing(name: str, consumer: Callback, later: Sequence[Callback], 
     hint = f" Did you mean {' or '.join(map(repr, close))}?" if close else ""
     return (
         f"{consumer} reads the statistic {name!r}, which no callback produces.{hint} "
-        f"Produced are: {', '.join(known) or 'none'}. "
-        "If a callback of yours puts it, let its produces() name it."
+        f"Available statistics: {', '.join(known) or 'none'}. "
+        "If your callback puts it, return its name from produces()."
     )

@@ -1,4 +1,4 @@
-"""Counts finished steps in the graph's own `global_step` variable."""
+"""Counts finished steps in the graph's `global_step` variable."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..graph import find_ancestors
 
 __all__ = ["StepCounter"]
 
-# Ops that leave a variable as it is; of a reference variable, an Identity is the read.
+# Ops that do not change a variable; a reference variable is read by an Identity.
 _READS = frozenset({"ReadVariableOp", "VariableShape", "VarIsInitializedOp", "IsVariableInitialized"})
 
 
@@ -19,19 +19,19 @@ _READS = frozenset({"ReadVariableOp", "VariableShape", "VarIsInitializedOp", "Is
 class StepCounter:
     """The ops that count a step. Create them while the graph can still be changed.
 
-    Ops of one session call have no order unless one is declared, so `global_step` would be read before or
-    after the increment by chance. Either the increment waits for all ops of the step (`count_after`), or it
-    runs in a call of its own (`count`).
+    Ops of one session call have no order unless declared, so `global_step` might be read before or after the
+    increment. Either the increment waits for all ops of the step (`count_after`), or it runs in a separate
+    call (`count`).
 
-    A graph may write the variable, too, as `optimizer.minimize(…, global_step=…)` does: in each step, in some
-    steps only, or in an op that no step runs. Whatever it does, the variable counts one for each step.
+    A graph may also write the variable, as `optimizer.minimize(…, global_step=…)` does: in each step, in some
+    steps only, or in an op that no step runs. In all cases the variable counts one for each step.
 
     Args:
-        graph: the graph; its `global_step` is created if it has none.
+        graph: the graph; `global_step` is created if the graph lacks it.
 
     Attributes:
         variable: `global_step`.
-        count: the op that counts a step, where nothing else writes the variable.
+        count: the op that counts a step, for graphs without other ops that write the variable.
     """
 
     def __init__(self, graph: tf.Graph) -> None:
@@ -45,7 +45,7 @@ class StepCounter:
         self._own = {self.count.name, self._place.name}
 
     def count_after(self, ops: Sequence[tf.Operation | tf.Tensor]) -> tf.Operation:
-        """Adds an op that counts once all of `ops` have run."""
+        """Adds an op that counts after all of `ops` have run."""
         writers = self._writers()
         with self._graph.as_default(), tf.name_scope(None):
             if writers and self._steps is None:
@@ -61,7 +61,7 @@ class StepCounter:
 
     @property
     def is_written_by_others(self) -> bool:
-        """Whether the graph has ops of its own that write the variable."""
+        """Whether other ops of the graph write the variable."""
         return bool(self._writers())
 
     def is_counted_by(self, fetches: Any) -> bool:
@@ -93,7 +93,7 @@ class StepCounter:
         return steps
 
     def _make_own_count(self) -> None:
-        """Makes a second count, which the graph cannot know; checkpoints do not hold it."""
+        """Makes a second count that the graph's ops do not use; checkpoints do not contain it."""
         with tf.control_dependencies(None):
             self._steps = tf.Variable(
                 tf.zeros([], self.variable.dtype.base_dtype),
@@ -105,7 +105,7 @@ class StepCounter:
             self._place = tf.group(self._place, self._steps.assign(self._number, read_value=False))
 
     def _writers(self) -> list[tf.Operation]:
-        """The ops that may write the variable in a step, but for those of this object."""
+        """The ops that may write the variable in a step, except those of this object."""
         is_resource = hasattr(self.variable, "handle")
         handle = self.variable.handle if is_resource else self.variable._ref()
         reads = _READS if is_resource else _READS | {"Identity"}
@@ -118,14 +118,14 @@ class StepCounter:
 
 
 def _adds_one(op: tf.Operation) -> bool:
-    """Whether an op adds 1, on no condition: in a branch it would take the variable from another op."""
+    """Whether an op adds 1 unconditionally: in a branch, its variable would be the output of another op."""
     if op.type not in {"AssignAddVariableOp", "AssignAdd"} or op._get_control_flow_context() is not None:
         return False
     return bool(tf.get_static_value(op.inputs[1]) == 1)
 
 
 def _restores(op: tf.Operation) -> bool:
-    """Whether an op writes what a `tf.train.Saver` reads: no step runs it."""
+    """Whether an op assigns a value read by a `tf.train.Saver`: no step runs it."""
     source = op.inputs[-1].op
     while source.type == "Identity":
         source = source.inputs[0].op

@@ -1,4 +1,4 @@
-"""What one kind of step fetches for callbacks, and who receives the values."""
+"""The fetches of one kind of step for callbacks, and their receivers."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ __all__ = ["StepPlan", "as_run_args", "merge_options"]
 
 
 def as_run_args(chosen: Any) -> tf.train.SessionRunArgs:
-    """Returns what a callback fetches and feeds, given as that or as a fetch structure."""
+    """Converts a fetch structure to `SessionRunArgs`, unless it already is one."""
     if isinstance(chosen, tf.train.SessionRunArgs):
         return chosen
     return tf.train.SessionRunArgs(fetches=chosen)
 
 
 def merge_options(options: Iterable[tf.RunOptions | None]) -> tf.RunOptions | None:
-    """Merges the options of several fetches into those of one session call; None if there are none."""
+    """Merges the options of several fetches into those of one session call; None without any options."""
     merged = None
     for each in options:
         if each is not None:
@@ -33,12 +33,12 @@ def merge_options(options: Iterable[tf.RunOptions | None]) -> tf.RunOptions | No
 @final
 @attrs.frozen(eq=False)  # so that a plan can key a cache
 class StepPlan:
-    """What a step fetches besides its own ops: a value, made once for each set of fetches due together.
+    """The extra fetches of a step: an immutable value, made once for each set of fetches due together.
 
     Attributes:
         due: the fetches, in the order of the callbacks.
         fetches: for `Session.run`, one element per element of `due`.
-        options: options that the session call needs; None, nearly always.
+        options: options of the session call; None in nearly all steps.
     """
 
     due: tuple[StepFetch, ...]
@@ -58,7 +58,7 @@ class StepPlan:
 
         Args:
             values: the values of `fetches`.
-            metadata: the session call's, if it had options.
+            metadata: the metadata of the session call, if it had options.
         """
         for fetch, value in zip(self.due, values):
             if fetch.receive is not None:

@@ -1,4 +1,4 @@
-"""Runs steps together with everything that callbacks fetch of them: the one step of all loops."""
+"""Runs steps together with the fetches of callbacks, for all loops."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ __all__ = ["StepRequest", "StepRunner"]
 
 @final
 class StepRequest(NamedTuple):
-    """What callbacks add to one session call.
+    """The additions of callbacks to one session call.
 
     Attributes:
         plan: the fetches that are due.
-        context: of the session call, for callbacks that choose their fetches at each step.
-        args: what each of those callbacks fetches and feeds.
+        context: the context of the session call, for callbacks that choose their fetches at each step.
+        args: the fetches and feeds of each of those callbacks.
     """
 
     plan: StepPlan
@@ -33,34 +33,34 @@ class StepRequest(NamedTuple):
 
     @property
     def fetches(self) -> list[Any]:
-        """What to fetch: a list of the plan's fetches, and one of the callbacks' own."""
+        """The fetches: a list of the plan's fetches, and a list of the per-step callbacks' fetches."""
         return [self.plan.fetches, [[] if arg.fetches is None else arg.fetches for arg in self.args]]
 
     @property
     def feeds(self) -> dict[Any, Any]:
-        """What to feed besides the loop's own feeds."""
+        """The feeds in addition to those of the loop."""
         return {
             tensor: value for arg in self.args if arg.feed_dict for tensor, value in arg.feed_dict.items()
         }
 
     @property
     def options(self) -> tf.RunOptions | None:
-        """The options of the session call; None, nearly always."""
+        """The options of the session call; None in nearly all steps."""
         return merge_options([self.plan.options, *[arg.options for arg in self.args]])
 
 
 @final
 class StepRunner:
-    """Runs steps in a session, each with what callbacks fetch of it; `Callbacks` shows a whole loop.
+    """Runs steps in a session together with the fetches of callbacks; see `Callbacks` for a complete loop.
 
-    `run` makes one step. A loop that does not call the session itself, such as a `SessionRunHook`, uses its
-    two halves: `request` before the call and `deliver` after it. For each set of fetches that occurs there is
-    one callable, made when it first does.
+    `run` runs one step. A loop that does not call the session itself, such as a `SessionRunHook`, uses its
+    two halves: `request` before the call and `deliver` after it. Each set of fetches has one callable,
+    created at its first use.
 
     Args:
         sess: the session.
         callbacks: the callbacks, set up.
-        loop: the counters; `global_step` advances with each step, the others are the loop's to advance.
+        loop: the counters; `global_step` advances with each step; the loop advances the others.
         counter: counts steps in the graph.
     """
 
@@ -68,7 +68,7 @@ class StepRunner:
         self._sess = sess
         self._callbacks = callbacks
         self._loop = loop
-        # A call of its own: within the step's, `global_step` would be read before or after it by chance.
+        # A separate call: within the step, `global_step` might be read before or after the count.
         self._counter = counter
         self._count: Callable[[], Any] | None = None
         if counter.is_written_by_others:
@@ -87,9 +87,9 @@ class StepRunner:
         """Runs one step.
 
         Args:
-            fetches: what to run and fetch, any structure `Session.run` takes.
+            fetches: the tensors and ops to run, any structure that `Session.run` takes.
             feed_dict: values to feed.
-            due: the return value of `Callbacks.due_fetches` for this step, if it was called already.
+            due: the return value of `Callbacks.due_fetches` for this step, if already known.
 
         Returns:
             The values of `fetches`.
@@ -108,10 +108,10 @@ class StepRunner:
     def request(
         self, context: tf.train.SessionRunContext, due: tuple[StepFetch, ...] | None = None
     ) -> StepRequest:
-        """Collects what callbacks add to the next session call.
+        """Collects the additions of callbacks to the next session call.
 
         Args:
-            context: of the session call.
+            context: the context of the session call.
             due: as for `run`.
         """
         return StepRequest(self._plan(due), context, self._callbacks.before_run(context))
@@ -121,7 +121,7 @@ class StepRunner:
 
         Args:
             request: the return value of `request`.
-            values: its results, of `request.fetches`, with its options and metadata.
+            values: the values of `request.fetches`, with options and metadata.
         """
         self._deliver(request, values.results, values.options, values.run_metadata)
 
@@ -148,7 +148,7 @@ class StepRunner:
         (value, results), metadata = self._call(wanted, feeds, options)
         self._deliver(request, results, options, metadata)
         if context.stop_requested:
-            raise StopTraining("a session hook asked to stop")
+            raise StopTraining("a session hook requested a stop")
         return value
 
     def _plan(self, due: tuple[StepFetch, ...] | None) -> StepPlan:
@@ -180,16 +180,16 @@ class StepRunner:
             return self._sess.run(wanted, feeds), None
         key = _identity(wanted)
         if key not in self._callables:
-            # Unlike `run`, a callable refuses to run nothing.
+            # Unlike `run`, a callable refuses empty fetches.
             runs_nothing = not tf.nest.flatten(wanted)
             call = partial(self._sess.run, wanted) if runs_nothing else self._sess.make_callable(wanted)
-            # The structure is kept, so that the identities in its key stay its own.
+            # The structure is kept alive, so that no other object gets the identities in its key.
             self._callables[key] = wanted, call
         return self._callables[key][1](), None
 
 
 def _identity(structure: Any) -> Any:
-    """Something hashable that is equal for the same tensors in the same structure."""
+    """Returns a hashable key that is equal for the same tensors in the same structure."""
     if isinstance(structure, (list, tuple)):
         return type(structure), *map(_identity, structure)
     if isinstance(structure, dict):

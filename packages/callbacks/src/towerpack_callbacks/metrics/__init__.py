@@ -1,7 +1,7 @@
-"""Metrics in NumPy: how far generated samples are from real ones; how many predictions are right.
+"""Metrics in NumPy: distances between generated and real samples, and ratios of correct predictions.
 
-Those of samples take arrays, of features or of the samples themselves, and compute in float64. This folder
-imports no TensorFlow.
+Metrics of samples take arrays of features or of the samples themselves, and compute in float64. This folder
+does not import TensorFlow.
 """
 
 from ._counted_ratios import BinaryStatistics, RatioCounter

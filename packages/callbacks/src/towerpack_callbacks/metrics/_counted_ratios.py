@@ -1,4 +1,4 @@
-"""Ratios that are counted batch by batch: of what is right, and of a detector's hits and alarms."""
+"""Ratios counted batch by batch: accuracy, and the hits and false alarms of a binary classifier."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ __all__ = ["BinaryStatistics", "RatioCounter"]
 @final
 @dataclass
 class RatioCounter:
-    """Counts how many of a total there are, over any number of batches.
+    """Counts a part of a total, over any number of batches.
 
     Args:
-        count: how many there were so far.
-        total: of how many.
+        count: the initial count.
+        total: the initial total.
 
     Example:
         >>> wrong = RatioCounter()
@@ -37,31 +37,31 @@ class RatioCounter:
         """Adds `count` of `total`.
 
         Raises:
-            SamplesError: they are no whole numbers from 0 up, or the count is above the total.
+            SamplesError: a number is not a whole number of at least 0, or the count is above the total.
         """
         if not (_is_whole(count) and _is_whole(total) and 0 <= count <= total):
             raise SamplesError(
                 f"RatioCounter.feed takes whole numbers with 0 <= count <= total; "
-                f"received count={count!r}, total={total!r}"
+                f"received count={count!r}, total={total!r}."
             )
         self.count += int(count)
         self.total += int(total)
 
     def reset(self) -> None:
-        """Starts anew."""
+        """Resets all counts."""
         self.count = self.total = 0
 
     @property
     def ratio(self) -> float:
-        """The count by the total; 0 before anything is counted."""
+        """The count divided by the total; 0 if the total is 0."""
         return self.count / self.total if self.total else 0.0
 
 
 @final
 class BinaryStatistics:
-    """Counts what a binary classifier finds, over any number of batches.
+    """Counts the results of a binary classifier, over any number of batches.
 
-    A ratio of nothing, such as the precision of a classifier that finds nothing, is 0.
+    A ratio with denominator 0, such as the precision without positive predictions, is 0.
 
     Source: D. Powers, "Evaluation: from precision, recall and F-measure to ROC", 2011.
 
@@ -73,19 +73,19 @@ class BinaryStatistics:
     """
 
     def __init__(self) -> None:
-        """Starts with nothing counted."""
+        """Starts with all counts at 0."""
         self.reset()
 
     def reset(self) -> None:
-        """Starts anew."""
+        """Resets all counts."""
         self.true_positives = self.false_positives = self.true_negatives = self.false_negatives = 0
 
     def feed(self, predictions: npt.ArrayLike, labels: npt.ArrayLike) -> None:
         """Adds a batch.
 
         Args:
-            predictions: what the classifier says, of any shape: bool, or numbers that are 0 or 1.
-            labels: what is so, of the same shape.
+            predictions: the predictions, of any shape: bool, or numbers that are 0 or 1.
+            labels: the labels, of the same shape.
 
         Raises:
             SamplesError: the shapes differ, or a value is neither 0 nor 1.
@@ -100,22 +100,22 @@ class BinaryStatistics:
 
     @property
     def precision(self) -> float:
-        """Which share of what was found is right."""
+        """The fraction of positive predictions that are correct."""
         return _share(self.true_positives, self.false_positives)
 
     @property
     def recall(self) -> float:
-        """Which share of what is there was found."""
+        """The fraction of positives that are predicted as positive."""
         return _share(self.true_positives, self.false_negatives)
 
     @property
     def false_positive_rate(self) -> float:
-        """Which share of the negatives was found all the same."""
+        """The fraction of negatives that are predicted as positive."""
         return _share(self.false_positives, self.true_negatives)
 
     @property
     def false_negative_rate(self) -> float:
-        """Which share of the positives was missed."""
+        """The fraction of positives that are predicted as negative."""
         return _share(self.false_negatives, self.true_positives)
 
     @property
@@ -135,5 +135,5 @@ def _is_whole(value: object) -> bool:
 def _as_binary(name: str, values: npt.ArrayLike) -> npt.NDArray[np.bool_]:
     array = np.asarray(values)
     if array.dtype.kind not in "biuf" or not np.isin(array, (0, 1)).all():
-        raise SamplesError(f"{name} are to be bool, or 0 and 1; received {values!r:.60} of {array.dtype}")
+        raise SamplesError(f"{name} must be bool, or 0 and 1; received {values!r:.60} of {array.dtype}")
     return array.astype(bool)

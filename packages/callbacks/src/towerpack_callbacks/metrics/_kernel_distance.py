@@ -16,7 +16,7 @@ class KernelDistance(NamedTuple):
     """The kernel distance of two sets of samples.
 
     Attributes:
-        mean: the mean over subsets; it estimates the distance without bias, so it may be a little below 0.
+        mean: the mean over subsets; an unbiased estimate of the distance, so it may be slightly below 0.
         std: the standard deviation over subsets.
     """
 
@@ -31,24 +31,24 @@ def kernel_distance(
     subset_size: int = 1000,
     seed: int = 2020,
 ) -> KernelDistance:
-    """Computes the squared maximum mean discrepancy of two sets of features, by a polynomial kernel.
+    """Computes the squared maximum mean discrepancy of two sets of features with a polynomial kernel.
 
     The kernel is `(x . y / dimension + 1)^3`; with Inception features the distance is known as KID (Bińkowski
-    et al. 2018, arXiv:1801.01401). Its estimate has no bias, so that few samples do, and sets of different
-    sizes are comparable. Subsets are drawn by `np.random.RandomState(seed)`, whose numbers no release of
-    NumPy changes; with the same seed they are those of torch-fidelity.
+    et al. 2018, arXiv:1801.01401). Its estimate is unbiased, so few samples suffice, and sets of different
+    sizes are comparable. Subsets are drawn by `np.random.RandomState(seed)`, which gives the same numbers in
+    all releases of NumPy; with the same seed they equal those of torch-fidelity.
 
     Args:
         features_a: shape [n, dimension].
         features_b: shape [m, dimension].
         subsets: number of subsets.
-        subset_size: number of samples that each subset draws of both sets, without replacement.
+        subset_size: number of samples in each subset, drawn from both sets without replacement.
         seed: seed of the subsets, from 0 to 2**32 - 1.
 
     Raises:
-        TypeError: the features are no real numbers.
+        TypeError: the features are not real numbers.
         ValueError: the number of subsets, their size or the seed is out of range.
-        SamplesError: there are fewer samples than a subset takes, a value is not finite, or the dimensions
+        SamplesError: there are fewer samples than in a subset, a value is not finite, or the dimensions
             differ.
 
     Example:
@@ -80,7 +80,7 @@ def _discrepancy(x: Float64Array, y: Float64Array) -> float:
     within = 0.0
     for same in (x, y):
         kernel = _kernel(same, same)
-        within += kernel.sum() - np.trace(kernel)  # a sample with itself would be a bias
+        within += kernel.sum() - np.trace(kernel)  # pairs of a sample with itself would add a bias
     return float(within / (size * (size - 1)) - 2 * _kernel(x, y).mean())
 
 

@@ -1,4 +1,4 @@
-"""How many modes of a mixture of Gaussians a generator has found."""
+"""The number of modes of a Gaussian mixture that samples cover."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class MixtureModes(NamedTuple):
 
     Attributes:
         covered: number of modes with a sample of high quality.
-        high_quality: share of samples of high quality, from 0 to 1.
+        high_quality: fraction of samples of high quality, from 0 to 1.
         reverse_kl: the divergence of the samples' distribution over modes from the uniform one, in nats: 0 at
-            best, the logarithm of the number of modes where all are in one. NaN without any sample of high
+            best, the logarithm of the number of modes if all samples are in one. NaN without samples of high
             quality.
     """
 
@@ -35,7 +35,7 @@ def mixture_modes(samples: npt.ArrayLike, centres: npt.ArrayLike, std: float) ->
 
     After PacGAN (Lin et al. 2018, arXiv:1712.04086): a sample belongs to the nearest centre; it is of high
     quality if it is less than three standard deviations away; a mode is covered by one such sample. The
-    divergence is of the samples of high quality, too.
+    divergence also counts only samples of high quality.
 
     Args:
         samples: shape [n, dimension].
@@ -43,7 +43,7 @@ def mixture_modes(samples: npt.ArrayLike, centres: npt.ArrayLike, std: float) ->
         std: the standard deviation of each mode along each axis.
 
     Raises:
-        TypeError: the samples or centres are no real numbers.
+        TypeError: the samples or centres are not real numbers.
         ValueError: the standard deviation is not above 0.
         SamplesError: there is no sample or no centre, a value is not finite, or the dimensions differ.
 

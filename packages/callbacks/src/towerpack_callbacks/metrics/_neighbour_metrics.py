@@ -1,4 +1,4 @@
-"""Metrics by nearest neighbours: whether generated samples lie among real ones, and the other way round."""
+"""Nearest-neighbour metrics: precision, recall, density and coverage of generated samples."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from ._sample_checks import Float64Array, as_samples, check_at_least, check_same
 
 __all__ = ["DensityCoverage", "PrecisionRecall", "density_coverage", "precision_recall"]
 
-_BLOCK = 1024  # so many rows of a matrix of distances are in memory at a time
+_BLOCK = 1024  # rows of a distance matrix in memory at a time
 
 
 class PrecisionRecall(NamedTuple):
-    """How much of the generated samples is real, and how much of the real ones is generated.
+    """Improved precision and recall of generated samples.
 
     Attributes:
-        precision: share of generated samples that lie among real ones, from 0 to 1.
-        recall: share of real samples that lie among generated ones, from 0 to 1.
+        precision: fraction of generated samples within the real distribution, from 0 to 1.
+        recall: fraction of real samples within the generated distribution, from 0 to 1.
     """
 
     precision: float
@@ -28,11 +28,11 @@ class PrecisionRecall(NamedTuple):
 
 
 class DensityCoverage(NamedTuple):
-    """How densely generated samples lie where real ones are, and near how many of them.
+    """Density and coverage of generated samples.
 
     Attributes:
-        density: about 1 where both distributions are the same; it may be above.
-        coverage: share of real samples with a generated one near, from 0 to 1.
+        density: about 1 if both distributions are equal; it may exceed 1.
+        coverage: fraction of real samples with a generated sample nearby, from 0 to 1.
     """
 
     density: float
@@ -42,9 +42,10 @@ class DensityCoverage(NamedTuple):
 def precision_recall(real: npt.ArrayLike, generated: npt.ArrayLike, k: int = 3) -> PrecisionRecall:
     """Computes the improved precision and recall of Kynkäänniemi et al. (2019, arXiv:1904.06991).
 
-    A sample lies among others if one of them has it in its ball, whose radius is the distance to the k-th
-    nearest of its own set. Precision falls with samples that look wrong, recall with modes that are missing.
-    One outlier among the real samples has a large ball: `density_coverage` is not moved by it.
+    Each sample has a ball with the distance to the k-th nearest neighbour in its set as radius. A sample is
+    within a distribution if it lies in a ball of one of its samples. Precision falls with implausible
+    samples, recall with missing modes. An outlier among the real samples has a large ball, which does not
+    affect `density_coverage`.
 
     Args:
         real: features of shape [n, dimension], more than k samples.
@@ -68,9 +69,9 @@ def precision_recall(real: npt.ArrayLike, generated: npt.ArrayLike, k: int = 3) 
 def density_coverage(real: npt.ArrayLike, generated: npt.ArrayLike, k: int = 5) -> DensityCoverage:
     """Computes the density and coverage of Naeem et al. (2020, arXiv:2002.09797).
 
-    Each real sample has a ball, whose radius is the distance to the k-th nearest of the others. Density is
-    the number of balls that a generated sample lies in, divided by k, on average; coverage the share of balls
-    with a generated sample in them. A sample on the surface of a ball is outside, as in the authors' code.
+    Each real sample has a ball with the distance to its k-th nearest real neighbour as radius. Density is the
+    average number of balls that contain a generated sample, divided by k; coverage is the fraction of balls
+    that contain a generated sample. A sample on the surface of a ball is outside, as in the authors' code.
 
     Args:
         real: features of shape [n, dimension], more than k samples.
@@ -99,7 +100,7 @@ def density_coverage(real: npt.ArrayLike, generated: npt.ArrayLike, k: int = 5) 
 def _as_pair(
     function: str, real: npt.ArrayLike, generated: npt.ArrayLike, k: int
 ) -> tuple[Float64Array, Float64Array]:
-    """Checks both sets, and moves them to the centre of the real one, where distances lose no digits."""
+    """Checks both sets and subtracts the mean of the real one, so that distances lose no digits."""
     check_at_least(f"{function}(k={k!r})", k, 1)
     why = f"k={k}"
     one = as_samples("real", real, k + 1, why)
@@ -110,24 +111,24 @@ def _as_pair(
 
 
 def _share_inside(samples: Float64Array, others: Float64Array, k: int) -> float:
-    """Computes the share of samples that lie in the ball of one of the others at least."""
+    """Computes the fraction of samples that lie in the ball of at least one of the others."""
     radii = _squared_radii(others, k)
     inside = sum(int((d <= radii).any(1).sum()) for _, d in _squared_distances(samples, others))
     return inside / len(samples)
 
 
 def _squared_radii(samples: Float64Array, k: int) -> Float64Array:
-    # A sample is the nearest to itself, so that the k-th of the others is at index k.
+    # Index 0 is the sample itself, so the k-th neighbour is at index k.
     return np.concatenate([np.partition(d, k, 1)[:, k] for _, d in _squared_distances(samples, samples)])
 
 
 def _squared_distances(x: Float64Array, y: Float64Array) -> Iterator[tuple[slice, Float64Array]]:
-    """Yields squared distances of shape [rows, len(y)], and which rows of x they belong to."""
+    """Yields squared distances of shape [rows, len(y)], and the slice of rows of x."""
     squares_x, squares_y = np.square(x).sum(1), np.square(y).sum(1)
     for start in range(0, len(x), _BLOCK):
         rows = slice(start, start + _BLOCK)
         sums = squares_x[rows, None] + squares_y
         distances = sums - 2 * x[rows] @ y.T
-        # What is left of equal samples is rounding.
+        # The remainder of equal samples is a rounding error.
         distances[distances < 4 * np.finfo(np.float64).eps * sums] = 0
         yield rows, distances

@@ -1,4 +1,4 @@
-"""Checks of the samples that metrics compare, with one wording for all of them."""
+"""Checks of the samples of metrics, with uniform messages."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ Float64Array = npt.NDArray[np.float64]
 
 
 def as_samples(name: str, samples: npt.ArrayLike, at_least: int, why: str) -> Float64Array:
-    """Returns samples as a matrix of float64.
+    """Converts samples to a float64 matrix.
 
     Args:
         name: name of the argument.
         samples: shape [number, dimension].
-        at_least: the fewest samples allowed.
-        why: what needs that many, for the message.
+        at_least: the minimum number of samples.
+        why: the reason for the minimum, for the message.
 
     Raises:
         TypeError: the values are no real numbers.
-        SamplesError: there are too few samples, a value is not finite, or the shape is another.
+        SamplesError: there are too few samples, a value is not finite, or the shape is wrong.
     """
     matrix = as_finite_array(name, samples, 2)
     number, dimension = matrix.shape
@@ -35,7 +35,7 @@ def as_samples(name: str, samples: npt.ArrayLike, at_least: int, why: str) -> Fl
 
 
 def as_finite_array(name: str, values: npt.ArrayLike, rank: int) -> Float64Array:
-    """Returns values as float64.
+    """Converts values to float64.
 
     Args:
         name: name of the argument.
@@ -44,7 +44,7 @@ def as_finite_array(name: str, values: npt.ArrayLike, rank: int) -> Float64Array
 
     Raises:
         TypeError: the values are no real numbers.
-        SamplesError: a value is not finite, or the array has another number of axes.
+        SamplesError: a value is not finite, or the number of axes is wrong.
     """
     given = np.asarray(values)
     if given.dtype.kind not in "fiub" and given.dtype.name != "bfloat16":
@@ -59,26 +59,26 @@ def as_finite_array(name: str, values: npt.ArrayLike, rank: int) -> Float64Array
         bad = np.unique(np.argwhere(~np.isfinite(array))[:, 0])
         raise SamplesError(
             f"{name} has values that are not finite in {len(bad)} of {len(array)} rows, the first is row "
-            f"{bad[0]}. Find out which op makes them: TerminateOnNaN() does while training."
+            f"{bad[0]}. Find the op that makes them, for example with TerminateOnNaN() during training."
         )
     return array
 
 
 def check_same_dimension(names: tuple[str, str], one: Float64Array, other: Float64Array) -> None:
-    """Checks that two sets of samples have one dimension, their last axis.
+    """Checks that two sets of samples have the same dimension, their last axis.
 
     Raises:
-        SamplesError: they have not.
+        SamplesError: the dimensions differ.
     """
     if one.shape[-1] != other.shape[-1]:
         raise SamplesError(
             f"{names[0]} has dimension {one.shape[-1]}, {names[1]} has {other.shape[-1]}: expected the same "
-            "features of both."
+            "features for both."
         )
 
 
 def check_at_least(shown: str, value: object, fewest: int) -> None:
-    """Checks that an argument is a whole number, and large enough.
+    """Checks that an argument is a whole number of at least a given size.
 
     Args:
         shown: the argument as the message shows it, such as "precision_recall(k=0)".
@@ -86,7 +86,7 @@ def check_at_least(shown: str, value: object, fewest: int) -> None:
         fewest: the smallest number allowed.
 
     Raises:
-        ValueError: the argument is none, or too small.
+        ValueError: the argument is not a whole number, or too small.
     """
     if not isinstance(value, int) or isinstance(value, bool) or value < fewest:
         raise ValueError(f"{shown}: expected a whole number of at least {fewest}.")

@@ -1,4 +1,4 @@
-"""Records statistics: in event files, JSON lines, tables and trackers, on the console, or as you like."""
+"""Records statistics in event files, JSON lines, tables and trackers, or on the console."""
 
 from ._console import ScalarPrinter
 from ._file_monitors import file_monitors

@@ -16,16 +16,16 @@ __all__ = ["ScalarPrinter"]
 
 @final
 class ScalarPrinter(Monitor):
-    """Prints one line after each epoch, and messages as they come, on standard error.
+    """Prints one line after each epoch, and messages immediately, to standard error.
 
     The line has the statistics that callbacks declare (`Callback.headlines`: moving averages, evaluations),
-    in the order of the callbacks. Those of the weights and of the input's queue are in the files alone.
+    in the order of the callbacks. Statistics of the weights and of the input's queue are only in the files.
 
     Args:
-        whitelist: regular expressions; only names in which one is found are printed, declared or not.
-            None: those that are declared.
-        blacklist: regular expressions; names in which one is found are not printed.
-        verbose: without a whitelist, print all that are not in the blacklist, declared or not.
+        whitelist: regular expressions; only matching names are printed, declared or not. None: the declared
+            ones.
+        blacklist: regular expressions; matching names are not printed.
+        verbose: without a whitelist, print all names that the blacklist does not match, declared or not.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class ScalarPrinter(Monitor):
         verbose: bool = False,
     ) -> None:
         if verbose and whitelist is None:
-            whitelist = [""]  # is found in all
+            whitelist = [""]  # matches all names
         self._line = EpochLine(whitelist, blacklist)
 
     def _setup_graph(self) -> None:
@@ -56,5 +56,5 @@ class ScalarPrinter(Monitor):
 
 
 def _print(line: str) -> None:
-    # Through tqdm, so that a progress bar is redrawn below the line.
+    # By tqdm, so that a progress bar is redrawn below the line.
     tqdm.write(line, file=sys.stderr)

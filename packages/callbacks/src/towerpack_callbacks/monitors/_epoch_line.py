@@ -1,4 +1,4 @@
-"""The line that tells of an epoch, on the console and in the log file."""
+"""The summary line of an epoch, on the console and in the log file."""
 
 from __future__ import annotations
 
@@ -10,18 +10,17 @@ from ..callback import LoopState
 
 __all__ = ["EpochLine"]
 
-# An average that an input adds, and no callback or model of the user's.
+# An average added by an input, not by a callback or the user's model.
 _OF_INPUT = "/queue_size"
 
 
 @final
 class EpochLine:
-    """Gathers the statistics of an epoch, and makes one line of them.
+    """Collects the statistics of an epoch and formats them as one line.
 
     Args:
-        whitelist: regular expressions; only names in which one is found are shown. None: those that callbacks
-            declare.
-        blacklist: regular expressions; names in which one is found are not shown.
+        whitelist: regular expressions; only matching names are shown. None: those that callbacks declare.
+        blacklist: regular expressions; matching names are not shown.
     """
 
     def __init__(self, whitelist: Sequence[str] | None = None, blacklist: Sequence[str] = ()) -> None:
@@ -31,17 +30,17 @@ class EpochLine:
         self._latest: dict[str, float] = {}
 
     def expect(self, headlines: Sequence[str]) -> None:
-        """Sets which statistics the callbacks of the run declare, in their order."""
+        """Sets the statistics that the callbacks of the run declare, in their order."""
         names = [name for name in headlines if not name.endswith(_OF_INPUT)]
         self._places = {name: place for place, name in enumerate(dict.fromkeys(names))}
 
     def put(self, name: str, value: float) -> None:
-        """Takes the latest value of a statistic."""
+        """Stores the latest value of a statistic."""
         if self._is_shown(name):
             self._latest[name] = value
 
     def take(self, loop: LoopState) -> str:
-        """Returns the line of the epoch that is over, and begins the next one."""
+        """Returns the line of the finished epoch and starts the next one."""
         end = "" if loop.max_epoch is None else f"/{loop.max_epoch}"
         shown = sorted(self._latest.items(), key=self._place)
         scalars = "  ".join(f"{name} {value:.5g}" for name, value in shown)
@@ -50,7 +49,7 @@ class EpochLine:
         return f"epoch {loop.epoch_num}{end}, step {loop.global_step}{acted}{': ' if shown else ''}{scalars}"
 
     def clear(self) -> None:
-        """Forgets the values."""
+        """Deletes the values."""
         self._latest.clear()
 
     def _is_shown(self, name: str) -> bool:

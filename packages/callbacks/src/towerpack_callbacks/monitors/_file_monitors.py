@@ -1,4 +1,4 @@
-"""The monitors that a run with a directory has by default."""
+"""The default monitors of a run with a log directory."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ __all__ = ["file_monitors"]
 
 
 def file_monitors() -> list[Monitor]:
-    """Returns the monitors that write files of their own into the log directory, unless others are given.
+    """Returns the default monitors that write files to the log directory.
 
-    Event files for TensorBoard, statistics as lines of JSON, what the console says, and the record that a
-    report is made of. Each call makes new ones: a monitor is of one run.
+    They write event files for TensorBoard, statistics as JSON lines, a log of the console, and the record for
+    reports. Each call makes new ones, since a monitor belongs to one run.
 
     Example:
         >>> print(*(type(monitor).__name__ for monitor in file_monitors()))

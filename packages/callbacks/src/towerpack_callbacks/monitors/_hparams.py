@@ -1,7 +1,7 @@
-"""Encodes hyper-parameters as TensorBoard's HParams tab reads them.
+"""Encodes hyper-parameters for TensorBoard's HParams tab.
 
-The messages are those of `tensorboard/plugins/hparams/plugin_data.proto`. They are written by hand here, as
-TensorFlow comes without TensorBoard, and so few fields do not justify a dependency.
+The messages are those of `tensorboard/plugins/hparams/plugin_data.proto`. They are encoded by hand, since
+TensorFlow comes without TensorBoard and a few fields do not justify a dependency.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _START_TAG = "_hparams_/session_start_info"
 
 
 def check_hparams(who: str, hparams: HParams | None) -> dict[str, bool | int | float | str]:
-    """Checks the hyper-parameters that a monitor was given, and returns a copy of them.
+    """Checks the hyper-parameters of a monitor and returns a copy.
 
     Raises:
-        TypeError: `hparams` is no mapping of names to numbers, strings and truth values.
+        TypeError: `hparams` is not a mapping from names to numbers, strings and truth values.
     """
     if hparams is None:
         return {}
@@ -40,11 +40,11 @@ def check_hparams(who: str, hparams: HParams | None) -> dict[str, bool | int | f
 
 
 def session_start_summary(hparams: HParams, start_time: float) -> tf.Summary:
-    """Makes the summary that holds the hyper-parameters of a run.
+    """Makes the summary of a run's hyper-parameters.
 
     Args:
         hparams: names and values.
-        start_time: in seconds since 1970.
+        start_time: the start of the run, in seconds since 1970.
     """
     start = b"".join(_message(1, _text(1, name) + _message(2, _value(v))) for name, v in hparams.items())
     start += _number(5, start_time)

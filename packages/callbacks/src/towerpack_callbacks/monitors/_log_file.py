@@ -1,4 +1,4 @@
-"""Keeps what the console says, with the time of each line."""
+"""Writes a log file with the console's lines and their times."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ _LOGGERS = tuple(
 class LogFile(Monitor):
     """Writes the lines of the console to a file in the log directory, with times; a resumed run appends.
 
-    These are messages, one line for each epoch, and, from the first step to the last, what the loggers of
-    Towerpack say at the level that is set for them. No level is changed, and what they print stays the same.
+    The file contains messages, one line for each epoch, and, from the first step to the last, the records of
+    Towerpack's loggers at their configured level. Levels and console output are unchanged.
 
     Args:
         filename: name of the file in the log directory.
@@ -52,7 +52,7 @@ class LogFile(Monitor):
             logger.addHandler(handler)
 
     def _open(self) -> _FileHandler:
-        # On first use: messages come before the training does.
+        # At first use, since messages may precede the training.
         if self._handler is None:
             self._handler = _FileHandler(self._directory() / self._filename)
         return self._handler
@@ -81,7 +81,7 @@ class _FileHandler(logging.Handler):
         super().__init__()
         prepare_lines(path)
         if path.exists():
-            cut_lines_after(path, lambda line: True)  # a torn one gets its end
+            cut_lines_after(path, lambda line: True)  # completes a torn line
         self._file: LineFile[str] = LineFile(path, _with_time)
 
     def say(self, text: str) -> None:
@@ -94,13 +94,13 @@ class _FileHandler(logging.Handler):
             self.say(f"{record.levelname.lower()}: {self.format(record)}")
         except Exception:
             self.handleError(record)
-        # Python prints warnings by itself only where there is no handler.
+        # Python prints warnings by itself only if there is no handler.
         last = logging.lastResort
         if last is not None and record.levelno >= last.level and self._is_alone(record):
             last.handle(record)
 
     def _is_alone(self, record: logging.LogRecord) -> bool:
-        """Whether this is the first log file, and nothing but log files handles the record."""
+        """Whether this is the first log file, and only log files handle the record."""
         logger: logging.Logger | None = logging.Logger.manager.getLogger(record.name)
         handlers: list[logging.Handler] = []
         while logger is not None:

@@ -16,17 +16,17 @@ _BINS = 64
 
 
 def image_summary(name: str, images: Any) -> tf.Summary:
-    """Makes a summary of one image or several, each as a PNG.
+    """Makes a summary of one or more images, each as a PNG.
 
     Args:
-        name: the tag; of several images, the tag before their numbers.
-        images: array of shape [height, width], [height, width, channels] or [number, height, width,
-            channels] with 1 (grey), 2 (grey, alpha), 3 (RGB) or 4 (RGBA) channels, values in 0…255 of any
-            number type; what is outside is clipped.
+        name: the tag; for several images, the prefix of the numbered tags.
+        images: array of shape [height, width], [height, width, channels] or [number, height, width, channels]
+            with 1 (grey), 2 (grey, alpha), 3 (RGB) or 4 (RGBA) channels, values in 0…255 of any number type;
+            other values are clipped.
 
     Raises:
         TypeError: the values are no real numbers.
-        ValueError: the shape is none of these.
+        ValueError: the shape is not one of these.
     """
     array = np.asarray(images)
     if array.dtype.kind not in "buif":
@@ -64,7 +64,8 @@ def histogram_summary(name: str, values: Any) -> tf.Summary:
     finite = array[np.isfinite(array)].astype(np.float64)
     if not finite.size:
         raise ValueError(
-            f"put_histogram({name!r}) takes numbers of which some are finite; none of {array.size} is."
+            f"put_histogram({name!r}) needs at least one finite number; received {array.size} non-finite "
+            "ones."
         )
     counts, edges = np.histogram(finite, bins=_BINS)
     histogram = tf.HistogramProto(
@@ -80,7 +81,7 @@ def histogram_summary(name: str, values: Any) -> tf.Summary:
 
 
 def images_of(summary: tf.Summary) -> Iterator[tuple[str, bytes]]:
-    """Yields tags and encoded images (PNG, if TensorFlow or `image_summary` made them) of a summary."""
+    """Yields tags and encoded images of a summary; TensorFlow and `image_summary` encode as PNG."""
     for value in summary.value:
         if value.HasField("image"):
             yield value.tag, value.image.encoded_image_string

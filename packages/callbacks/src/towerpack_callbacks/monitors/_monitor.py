@@ -1,4 +1,4 @@
-"""The base class of everything that records statistics."""
+"""The base class of monitors, which record statistics."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ __all__ = ["Monitor"]
 
 
 class Monitor(Callback):
-    """Receives every statistic that is put. Override the methods for what you record.
+    """Receives all statistics. Override the methods for the kinds that you record.
 
-    A monitor is a callback too; monitors come last in the order. One that buffers overrides `flush`, which is
-    called after each epoch, at the end of the training, and when the state of the run is read: a
-    checkpoint of step n promises that everything up to n is recorded, so that a run killed right after it
-    resumes without a hole. A monitor with a `state_dict` of its own calls `flush` there.
+    A monitor is also a callback; monitors come last in the order. A buffering monitor overrides `flush`,
+    which is called after each epoch, at the end of the training, and when the state of the run is read: a
+    checkpoint of step n guarantees that everything up to step n is recorded, so that a run killed right after
+    it resumes without a gap. A monitor that overrides `state_dict` calls `flush` in it.
     """
 
     def process_scalar(self, name: str, value: float, global_step: int) -> None:
         """Records one number."""
 
     def process_summary(self, summary: tf.Summary, global_step: int) -> None:
-        """Records a TensorFlow summary as a whole; its scalars come through `process_scalar`, too."""
+        """Records a TensorFlow summary as a whole; its scalars are also passed to `process_scalar`."""
 
     def process_message(self, text: str) -> None:
-        """Records a line of text, such as where files go, that is for whoever watches the run."""
+        """Records a line of text for the user, such as the path of a file."""
 
     def expect(self, headlines: Sequence[str]) -> None:
-        """Is told, before the training, which statistics the callbacks of the run are about, in order."""
+        """Receives the names of the callbacks' headline statistics, in order, before the training."""
 
     def flush(self) -> None:
-        """Returns when everything received is out of this process, or raises the error of its writing."""
+        """Waits until all received data have left this process, or raises the error of writing them."""
 
     def state_dict(self) -> dict[str, Any]:
         self.flush()
@@ -51,10 +51,10 @@ class Monitor(Callback):
         """Returns the run's directory.
 
         Raises:
-            ValueError: the run has none.
+            ValueError: the run has no directory.
         """
         if self.log_dir is None:
             raise ValueError(
-                f"{self} writes files, but this run has no log directory. Give log_dir=, or leave {self} out."
+                f"{self} writes files, but this run has no log directory. Give log_dir=, or remove {self}."
             )
         return self.log_dir

@@ -1,4 +1,4 @@
-"""The store of all statistics of a run, which passes them to the monitors."""
+"""The store of a run's statistics, which forwards them to the monitors."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ __all__ = ["Monitors"]
 class Monitors:
     """Passes statistics to all monitors and keeps their history.
 
-    Iterating gives the monitors that a loop must run among its callbacks: a `ScalarHistory`, which puts the
-    history into checkpoints, then those given.
+    Iterating yields the monitors that a loop must run among its callbacks: a `ScalarHistory`, which saves the
+    history in checkpoints, then the given monitors.
 
     Args:
-        monitors: the monitors that record them.
+        monitors: the monitors that record the statistics.
         loop: the counters; each value is recorded with their `global_step`.
 
     Raises:
-        TypeError: an element is no `Monitor`.
+        TypeError: an element is not a `Monitor`.
     """
 
     def __init__(self, monitors: Sequence[Monitor], loop: LoopState) -> None:
@@ -52,8 +52,8 @@ class Monitors:
         """Records one number under `name`.
 
         Raises:
-            TypeError: the value is not a single number, or the name no string.
-            StatisticError: the name is that of a counter, which each row of statistics has, or no UTF-8.
+            TypeError: the value is not a single number, or the name is not a string.
+            StatisticError: the name equals that of a counter in each row, or is not valid UTF-8.
         """
         _check_name(name)
         array = np.asarray(value)
@@ -67,12 +67,12 @@ class Monitors:
             monitor.process_scalar(name, number, step)
 
     def put_message(self, text: str) -> None:
-        """Records a line of text for whoever watches the run; the console prints it."""
+        """Records a line of text for the user; the console prints it."""
         for monitor in self._monitors:
             monitor.process_message(text)
 
     def put_image(self, name: str, images: np.ndarray) -> None:
-        """Records one image or several.
+        """Records one or more images.
 
         Args:
             name: the name of the images.
@@ -81,12 +81,12 @@ class Monitors:
 
         Raises:
             TypeError: the values are no numbers.
-            ValueError: the shape is none of these.
+            ValueError: the shape is not one of these.
         """
         self._put(image_summary(name, images))
 
     def put_histogram(self, name: str, values: np.ndarray) -> None:
-        """Records how numbers are distributed; those that are not finite do not count.
+        """Records the distribution of numbers; non-finite values are ignored.
 
         Raises:
             TypeError: the values are no numbers.
@@ -109,7 +109,7 @@ class Monitors:
             monitor.process_summary(summary, self._loop.global_step)
 
     def get_latest(self, name: str) -> float:
-        """Returns the last value put under `name`.
+        """Returns the last value of the statistic `name`.
 
         Raises:
             StatisticError: nothing was put under that name yet.
@@ -118,9 +118,9 @@ class Monitors:
         return self._history.latest(name)
 
     def get_history(self, name: str) -> list[tuple[int, float]]:
-        """Returns the values put under `name` as pairs (global_step, value), before a restart, too.
+        """Returns the values of `name` as pairs (global_step, value), also from before a restart.
 
-        Of each statistic at least the newest 10,000 are kept; files have them all.
+        At least the newest 10,000 values of each statistic are kept; files contain all of them.
 
         Raises:
             StatisticError: nothing was put under that name yet.
@@ -131,7 +131,7 @@ class Monitors:
     def _check_known(self, name: str) -> None:
         if name not in self._history:
             known = ", ".join(self._history.names()) or "none"
-            raise StatisticError(f"No statistic {name!r} was put yet. Put so far: {known}.")
+            raise StatisticError(f"The statistic {name!r} has no value yet. Statistics with values: {known}.")
 
 
 def _check_name(name: object) -> None:
@@ -140,7 +140,7 @@ def _check_name(name: object) -> None:
     if name in COUNTERS:
         raise StatisticError(
             f"put_scalar({name!r}): each row of statistics has a counter of this name. Give the statistic "
-            "another one."
+            "another name."
         )
     try:
         name.encode()
@@ -154,7 +154,7 @@ def _is_real(dtype: np.dtype[Any]) -> bool:
     if dtype.kind != "V":
         return dtype.kind in "buif"
     try:
-        known = tf.as_dtype(dtype)  # bfloat16 and others that NumPy lacks
+        known = tf.as_dtype(dtype)  # bfloat16 and other types that NumPy lacks
     except TypeError:
         return False
     return bool(known.is_floating or known.is_integer)

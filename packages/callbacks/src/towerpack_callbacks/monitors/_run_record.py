@@ -1,4 +1,4 @@
-"""Records when a run starts, goes on and ends, over all its restarts."""
+"""Records the starts, progress and ends of a run, over all its restarts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["RunRecord"]
 
 _GRAPH = "graph.meta"
 _LONGEST_REASON, _LONGEST_TRACEBACK = 1_000, 50_000  # characters
-# Those that TensorFlow can write, and that `tf.train.import_meta_graph` needs; others have Python objects.
+# Collections that TensorFlow can write and `tf.train.import_meta_graph` needs; others contain Python objects.
 _COLLECTIONS = [
     tf.GraphKeys.GLOBAL_VARIABLES,
     tf.GraphKeys.LOCAL_VARIABLES,
@@ -32,14 +32,14 @@ _COLLECTIONS = [
 
 @final
 class RunRecord(Monitor):
-    """Appends to `run.jsonl` when the run starts, goes on and ends, and writes the graph to `graph.meta`.
+    """Appends the starts, progress and ends of a run to `run.jsonl`, and writes the graph to `graph.meta`.
 
-    `python -m towerpack_callbacks report` tells from it where the time has gone. Each line is a JSON object
-    with an `event`, "start", "progress" (after an epoch, and when a checkpoint is made) or "end"; the `time`
-    in seconds since 1970; the counters `epoch` and `step`; and the seconds `spent` since the start
-    (`LoopState.spent`). A start names the `format` of these lines, and the command; an end has the `reason`,
-    unless all epochs are done, and the `traceback` of an error. Nothing is cut off on a
-    resume, so the steps that were lost are there, too. `tf.train.import_meta_graph` reads `graph.meta`.
+    `python -m towerpack_callbacks report` computes the use of time from it. Each line is a JSON object with
+    an `event`, "start", "progress" (after an epoch, and when a checkpoint is made) or "end"; the `time` in
+    seconds since 1970; the counters `epoch` and `step`; and the seconds `spent` since the start
+    (`LoopState.spent`). A start has the `format` of these lines and the command; an end has the `reason`,
+    unless all epochs are done, and the `traceback` of an error. A resume removes no lines, so lost steps are
+    also recorded. `tf.train.import_meta_graph` reads `graph.meta`.
     """
 
     def __init__(self) -> None:
@@ -88,14 +88,14 @@ class RunRecord(Monitor):
 
 
 def _reason(ended_by: BaseException | None) -> dict[str, str]:
-    """Returns what is recorded of the end of a training."""
+    """Returns the record of the end of a training."""
     if ended_by is None:
         return {}
     if isinstance(ended_by, StopTraining):
         return {"reason": str(ended_by)}
     whole = "".join(traceback.format_exception(ended_by))
     last = traceback.format_exception_only(ended_by)[0].strip()
-    # The end says what happened; of a recursion, the beginning is repetition.
+    # Keep the end, which has the cause; in a recursion, the beginning is repetitive.
     return {"reason": last[:_LONGEST_REASON], "traceback": whole[-_LONGEST_TRACEBACK:]}
 
 

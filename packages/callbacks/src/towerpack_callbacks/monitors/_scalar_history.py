@@ -1,4 +1,4 @@
-"""Keeps the statistics put so far, in memory and in the checkpoint."""
+"""Keeps the history of statistics, in memory and in the checkpoint."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ __all__ = ["ScalarHistory"]
 
 @final
 class ScalarHistory(Monitor):
-    """Keeps the newest values of each statistic; `Monitors` has one, and reads from it.
+    """Keeps the newest values of each statistic; `Monitors` reads from it.
 
-    It is in every checkpoint, so a callback that looks back sees the same after a restart.
+    Every checkpoint contains it, so a callback reads the same history after a restart.
 
     Args:
-        limit: how many values of each statistic are kept at least; twice as many at most.
+        limit: the minimum number of values kept per statistic; the maximum is twice as large.
     """
 
     def __init__(self, limit: int = 10_000) -> None:
@@ -38,18 +38,18 @@ class ScalarHistory(Monitor):
             del steps[: self._limit], values[: self._limit]
 
     def names(self) -> list[str]:
-        """Returns the names of the statistics that were put, sorted."""
+        """Returns the names of the statistics, sorted."""
         return sorted(self._steps)
 
     def __contains__(self, name: str) -> bool:
         return name in self._steps
 
     def latest(self, name: str) -> float:
-        """Returns the last value of a statistic that was put."""
+        """Returns the last value of a statistic."""
         return self._values[name][-1]
 
     def pairs(self, name: str) -> list[tuple[int, float]]:
-        """Returns the pairs (global_step, value) of a statistic that was put, oldest first."""
+        """Returns the pairs (global_step, value) of a statistic, oldest first."""
         return list(zip(self._steps[name], self._values[name]))
 
     def state_dict(self) -> dict[str, Any]:

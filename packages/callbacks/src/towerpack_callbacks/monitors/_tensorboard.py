@@ -18,15 +18,15 @@ __all__ = ["TFEventWriter"]
 class TFEventWriter(Monitor):
     """Writes scalars, images, histograms and the graph to `events.out.tfevents.*` in the log directory.
 
-    TensorFlow's writer has a thread of its own, so the step loop does not wait for the disk. When a run
-    resumes, the new file tells TensorBoard to drop what the interrupted run wrote after the checkpoint.
+    TensorFlow's writer uses a separate thread, so the step loop does not wait for the disk. When a run
+    resumes, the new file makes TensorBoard drop the data that the interrupted run wrote after the checkpoint.
 
     Args:
-        flush_secs: write out at least so often, in seconds; also after each epoch.
-        hparams: the run's hyper-parameters, for TensorBoard's HParams tab, which compares runs by them.
+        flush_secs: the maximum time between two flushes, in seconds; also flushed after each epoch.
+        hparams: the run's hyper-parameters, for the comparison of runs in TensorBoard's HParams tab.
 
     Raises:
-        TypeError: a hyper-parameter is no string, number or truth value.
+        TypeError: a hyper-parameter is not a string, number or truth value.
     """
 
     def __init__(self, flush_secs: float = 120, hparams: HParams | None = None) -> None:
@@ -41,17 +41,17 @@ class TFEventWriter(Monitor):
         self._open()
 
     def _open(self) -> tf.summary.FileWriter:
-        # On first use: a callback may put statistics in its _before_train, ahead of ours.
+        # At first use: a callback may put statistics in its _before_train, before ours runs.
         if self._writer is None:
             if self.global_step:
                 _await_a_later_second(self._directory())
-            # FileWriter refuses to be made where eager execution is on.
+            # FileWriter cannot be created while eager execution is enabled.
             with self.graph.as_default():
                 self._writer = tf.summary.FileWriter(str(self._directory()), flush_secs=self._flush_secs)
-            # The graph alone: the meta graph that the constructor would add repeats it with all collections.
+            # Only the graph: the meta graph that the constructor would add repeats it with all collections.
             self._writer.add_graph(self.graph)
             if self.global_step:
-                # Makes TensorBoard drop what an interrupted run wrote from that step on.
+                # Makes TensorBoard drop the data of an interrupted run from that step on.
                 start = tf.SessionLog(status=tf.SessionLog.START)
                 self._writer.add_session_log(start, self.global_step + 1)
             if self._hparams:
@@ -68,7 +68,7 @@ class TFEventWriter(Monitor):
         self._open().add_summary(summary, global_step)
 
     def flush(self) -> None:
-        """Waits until everything is in the event file."""
+        """Waits until all data are in the event file."""
         if self._writer is not None:
             self._writer.flush()
 
@@ -79,10 +79,10 @@ class TFEventWriter(Monitor):
 
 
 def _await_a_later_second(directory: Path) -> None:
-    """Makes the next event file sort behind those that are there: TensorBoard reads them by name.
+    """Makes the next event file sort behind existing ones, since TensorBoard reads them by name.
 
-    A name has the second in which its file was begun and then the number of the process, which may be less
-    than that of the interrupted one.
+    A name contains the second of the file's creation and then the process number, which may be lower than
+    that of the interrupted process.
     """
     now = time.time()
     if any(directory.glob(f"events.out.tfevents.{int(now)}.*")):

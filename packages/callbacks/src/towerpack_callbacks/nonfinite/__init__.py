@@ -1,7 +1,8 @@
-"""Finds where a value that is not finite comes from.
+"""Finds the origin of non-finite values.
 
-`TerminateOnNaN` stops a training before such a value reaches the weights, says which op made it, and leaves
-a folder. `python -m towerpack_callbacks.nonfinite FOLDER` then finds the same op, without the model's code.
+`TerminateOnNaN` stops a training before such a value reaches the weights, reports the op that made it, and
+writes a folder. `python -m towerpack_callbacks.nonfinite FOLDER` then finds the same op without the model's
+code.
 """
 
 from ._failing_step import replay

@@ -1,4 +1,4 @@
-"""`python -m towerpack_callbacks.nonfinite FOLDER` runs a failing step again and prints where it fails."""
+"""`python -m towerpack_callbacks.nonfinite FOLDER` runs a failing step again and prints the origin."""
 
 from __future__ import annotations
 
@@ -14,10 +14,12 @@ def main(arguments: list[str] | None = None) -> int:
     """Prints the origin that `replay` finds.
 
     Returns:
-        0 if the value that is not finite came up again, 1 if not.
+        0 if a non-finite value occurred again, 1 if not.
     """
     parser = argparse.ArgumentParser(prog="python -m towerpack_callbacks.nonfinite", description=__doc__)
-    parser.add_argument("folder", help="what TerminateOnNaN left, such as train_log/mine/nonfinite-1000")
+    parser.add_argument(
+        "folder", help="a folder written by TerminateOnNaN, such as train_log/mine/nonfinite-1000"
+    )
     origin = replay(parser.parse_args(arguments).folder)
     print("All values are finite this time." if origin is None else origin.text)
     return 1 if origin is None else 0

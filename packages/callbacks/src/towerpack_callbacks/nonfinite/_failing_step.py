@@ -1,4 +1,4 @@
-"""Writes a failing step to a folder (graph, variables, batch), and runs it again from there."""
+"""Writes a failing step (graph, variables, batch) to a folder, and runs it again from the folder."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["replay", "write_folder"]
 
 _GRAPH, _STEP, _REPORT = "graph.pb", "step.json", "report.txt"
 _VARIABLES, _BATCH = "variables.npz", "batch.npz"
-_TEXT = ".tensor_proto"  # ends the names of arrays that hold text as TensorFlow writes it
+_TEXT = ".tensor_proto"  # suffix of names of arrays with text in TensorFlow's encoding
 
 
 def write_folder(
@@ -28,18 +28,18 @@ def write_folder(
     batch: Mapping[str, Any],
     report: str,
 ) -> None:
-    """Writes everything that `replay` needs, and the report for humans."""
+    """Writes all data that `replay` needs, and a readable report."""
     folder.mkdir(parents=True, exist_ok=True)
     with sess.graph.as_default():
         variables = [*tf.global_variables(), *tf.local_variables()]
-        # In the calling thread: it may be one of the session's own.
+        # In the calling thread, which may be a thread of the session.
         options = tf.RunOptions(inter_op_thread_pool=-1)
         values = sess.run([sess.graph.as_graph_element(v) for v in variables], options=options)
     _write_values(folder / _VARIABLES, {v.op.name: value for v, value in zip(variables, values)})
     _write_values(folder / _BATCH, batch)
     step = {
         "targets": [tensor.name for tensor in targets],
-        # An initializer assigns its second input, so feeding that assigns anything.
+        # An initializer assigns its second input, so feeding that input assigns any value.
         "initializers": {v.op.name: [v.initializer.name, v.initializer.inputs[1].name] for v in variables},
     }
     (folder / _STEP).write_text(json.dumps(step, indent=1), encoding="utf-8")
@@ -48,16 +48,16 @@ def write_folder(
 
 
 def replay(folder: str | Path) -> Origin | None:
-    """Runs the step of a folder again, in a graph and session of its own.
+    """Runs the step of a folder again, in a new graph and session.
 
     Args:
         folder: a folder that `TerminateOnNaN` left.
 
     Returns:
-        Where values that are not finite begin; None if all are finite this time.
+        The origin of the non-finite values; None if all values are finite this time.
 
     Raises:
-        FileNotFoundError: `folder` is no folder that `TerminateOnNaN` left.
+        FileNotFoundError: `folder` was not written by `TerminateOnNaN`.
     """
     folder = Path(folder)
     step = json.loads((folder / _STEP).read_text(encoding="utf-8"))
@@ -76,7 +76,8 @@ def replay(folder: str | Path) -> Origin | None:
 def _write_values(path: Path, values: Mapping[str, Any]) -> None:
     arrays = {name: np.asarray(value) for name, value in values.items()}
     for name in [name for name, array in arrays.items() if array.dtype.kind in "OS"]:
-        # NumPy would pickle texts of several lengths, and lose zero bytes at the end of those of one.
+        # NumPy would pickle texts of different lengths, and lose trailing zero bytes of texts of equal
+        # length.
         proto = tf.make_tensor_proto(arrays.pop(name), tf.string)
         arrays[name + _TEXT] = np.frombuffer(proto.SerializeToString(), np.uint8)
     write_archive(path, arrays)

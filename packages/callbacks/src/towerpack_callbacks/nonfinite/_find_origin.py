@@ -1,4 +1,4 @@
-"""Runs a step once more and follows values that are not finite back to the op that made the first."""
+"""Runs a step again and traces non-finite values back to the op that made the first one."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from ..graph import creation_order, find_ancestors, reads_variable
 __all__ = ["Origin", "find_origin"]
 
 _OURS = re.compile(r"[/\\]towerpack_(callbacks|inputsource|layers|trainers)[/\\]")
-_AT_ONCE = 64  # tensors fetched in one run: enough to be quick, few enough to fit into memory
+_AT_ONCE = 64  # tensors fetched in one run: enough for speed, few enough for the memory
 
 
 @final
 @attrs.frozen
 class Origin:
-    """The place where values that are not finite begin.
+    """The origin of non-finite values.
 
     Attributes:
         op: name of the op.
-        kind: "op", if it made them of finite values; "variable", if it only reads them; "input", if they came
-            with the batch.
-        text: the same in words, with shapes, values and the line of the model.
+        kind: "op" if the op made them from finite values; "variable" if it only reads them; "input" if they
+            came with the batch.
+        text: a description with shapes, values and the line of the model.
     """
 
     op: str
@@ -38,20 +38,20 @@ class Origin:
 
 
 def find_origin(sess: tf.Session, targets: Sequence[tf.Tensor], batch: Mapping[str, Any]) -> Origin | None:
-    """Runs what the targets depend on, and finds the first op that makes a value which is not finite.
+    """Runs the dependencies of the targets and finds the first op with a non-finite output.
 
-    Infinite values that do not reach a target (such as those that a `tf.where` does not choose) do not count.
+    Infinite values that do not reach a target, such as those not selected by a `tf.where`, are ignored.
 
     Args:
-        sess: a session whose variables are as they were; its graph may be final.
-        targets: tensors to look at, such as gradients.
-        batch: the values that data and random numbers had, by the names of their tensors.
+        sess: a session with the variables of the failing step; its graph may be final.
+        targets: tensors to check, such as gradients.
+        batch: values of data and random numbers in the failing step, by tensor name.
 
     Returns:
-        None if all targets are finite this time.
+        The origin; None if all targets are finite this time.
     """
     order = creation_order(sess.graph)
-    # In one call per handful, and in the calling thread: it may be one of the session's own.
+    # In a call for every few tensors, in the calling thread, which may be a thread of the session.
     options = tf.RunOptions(inter_op_thread_pool=-1)
     with sess.graph.as_default():
 
@@ -89,7 +89,7 @@ def _not_finite(tensors: list[tf.Tensor], run: Any) -> set[str]:
 
 
 def _reached_from(pending: list[tf.Tensor], bad: set[str], batch: Mapping[str, Any]) -> list[tf.Tensor]:
-    """Finds all tensors that are not finite and reach the given ones through such tensors alone."""
+    """Finds all non-finite tensors that reach the given ones through non-finite tensors only."""
     reached: dict[str, tf.Tensor] = {}
     while pending:
         tensor = pending.pop()
@@ -101,7 +101,7 @@ def _reached_from(pending: list[tf.Tensor], bad: set[str], batch: Mapping[str, A
 
 
 def _describe(tensor: tf.Tensor, run: Any, came_with_batch: bool) -> Origin:
-    """Describes in words an op, its inputs and its output."""
+    """Describes an op, its inputs and its output."""
     op = tensor.op
     (value,) = run([tensor])
     what = _describe_value(tensor, value)
@@ -113,7 +113,7 @@ def _describe(tensor: tf.Tensor, run: Any, came_with_batch: bool) -> Origin:
     lines = [f"The first op that made it is {op.name!r} ({op.type}): {what}."]
     inputs = [i for i in op.inputs if i.dtype not in {tf.resource, tf.variant, tf.string}]
     lines += [f"  from {_describe_value(i, v)}" for i, v in zip(inputs, run(inputs))]
-    # An op of a gradient refers to the op whose gradient it is.
+    # A gradient op refers to its forward op.
     original = getattr(op, "_original_op", None)
     if original is not None:
         lines.append(f"  in the gradient of {original.name!r}")
@@ -139,13 +139,13 @@ def _describe_value(tensor: tf.Tensor, value: Any) -> str:
 
 def _all_finite(value: Any) -> bool:
     array = np.asarray(value)
-    if array.dtype.kind not in "fc":  # bfloat16 and the like
+    if array.dtype.kind not in "fc":  # bfloat16 and similar types
         array = array.astype(np.float32)
     return bool(np.isfinite(array).all())
 
 
 def _line_of_model(op: tf.Operation) -> str:
-    """Returns the innermost line of code that is not TensorFlow's, nor Towerpack's, nor Python's own."""
+    """Returns the innermost line of code outside of TensorFlow, Towerpack and Python."""
     libraries = tuple(sysconfig.get_paths()[place] for place in ("stdlib", "purelib", "platlib"))
     for frame in reversed(list(op.traceback or ())):
         if not frame.filename.startswith(libraries) and not _OURS.search(frame.filename):

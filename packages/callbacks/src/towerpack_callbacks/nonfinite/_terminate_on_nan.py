@@ -1,4 +1,4 @@
-"""Stops a training at the first value that is not finite, and reports where it comes from."""
+"""Stops a training at the first non-finite value, and reports its origin."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ __all__ = ["TerminateOnNaN"]
 
 _log = logging.getLogger("towerpack_callbacks")
 
-_FINE_NOW = "Run again from the same batch and variables, all was finite: something else in it is random."
+_FINE_NOW = "In a second run with the same batch and variables all values were finite: the step is random."
 _WRITES = {"AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp"}
 
 
 @final
 class TerminateOnNaN(Callback):
-    """Ends the training with `NonFiniteError` when a gradient is infinite or no number, and names the op.
+    """Ends the training with `NonFiniteError` when a gradient is infinite or NaN, and names the op.
 
-    It looks at the gradients that the optimizer applies, before they are applied: weights stay as they were.
-    Then it runs the step again, from the same batch and the same weights, follows the values back, and names
-    the first op that made one, with the shapes and ranges of its inputs and the line of the model. Batch,
-    variables and graph are left in `nonfinite-<step>` in the log directory;
-    `python -m towerpack_callbacks.nonfinite FOLDER` then finds the same op, without the model's code.
+    It checks the gradients before the optimizer applies them: weights are unchanged. Then it runs the step
+    again from the same batch and weights, traces the values back, and names the first op that made one, with
+    the shapes and ranges of its inputs and the line of the model. It writes batch, variables and graph to
+    `nonfinite-<step>` in the log directory; `python -m towerpack_callbacks.nonfinite FOLDER` then finds the
+    same op without the model's code.
 
-    Each step pays for looking at the gradients once more, and the first update waits for the last gradient.
-    It is made for trainings with one training op; in one with several, they would wait for each other.
+    The check reads all gradients in each step, and the first update waits for the last gradient. Use it in
+    trainings with one training op; several training ops would wait for each other.
 
     Args:
-        names: names of other tensors to look at. None: "cost", where the model has a tensor of that name,
-            since a cost may be no number while its gradients still are.
+        names: names of other tensors to check. None: "cost" if the model has a tensor of that name, since a
+            cost may be NaN while its gradients are finite.
 
     Raises:
         ValueError: (at set-up) no gradient is found, and no names are given.
@@ -57,13 +57,13 @@ class TerminateOnNaN(Callback):
         if not self._watched:
             raise ValueError(
                 "TerminateOnNaN finds no optimizer's update in the graph, and no names were given. "
-                'Name what to look at: TerminateOnNaN(["cost"]).'
+                'Give the names of tensors to check: TerminateOnNaN(["cost"]).'
             )
         self._sources = sources_of(self._watched)
         flags = [tf.reduce_all(tf.math.is_finite(tensor)) for tensor in self._watched]
         finite = tf.reduce_all(tf.stack(flags))
-        # The batch is an input of the branch that is hardly ever taken, so it is there when it is needed, and
-        # moves nowhere otherwise.
+        # The batch is an input of the branch that is rarely taken, so it is available there, and is not moved
+        # otherwise.
         checked = tf.cond(
             finite, lambda: tf.constant(True), lambda: tf.numpy_function(self._fail, self._sources, tf.bool)
         )
@@ -79,7 +79,7 @@ class TerminateOnNaN(Callback):
             return []
 
     def _hold_back(self, updates: Sequence[tf.Operation], gate: tf.Operation) -> None:
-        """Lets the ops that change variables wait until all gradients are checked."""
+        """Makes the ops that change variables wait until all gradients are checked."""
         collected = [getattr(op, "op", op) for op in self.graph.get_collection(tf.GraphKeys.UPDATE_OPS)]
         statistics = {
             op
@@ -95,15 +95,15 @@ class TerminateOnNaN(Callback):
         return [] if self._gate is None else [StepFetch(self._gate)]
 
     def _fail(self, *values: Any) -> np.bool_:
-        """Runs within the failing step, in a thread of the session: nothing has been updated yet."""
+        """Runs within the failing step, in a thread of the session, before any update."""
         step = self.global_step + 1
         try:
             raise NonFiniteError(
-                f"In step {step} a gradient or another value looked at became infinite or no number.\n"
+                f"In step {step} a gradient or another checked value became infinite or NaN.\n"
                 f"{self._explain(step, values)}"
             )
         except NonFiniteError as error:
-            self.trainer.coord.request_stop(error)  # so that the loop raises it as it is
+            self.trainer.coord.request_stop(error)  # so that the loop raises the same error
             raise
 
     def _explain(self, step: int, values: Sequence[Any]) -> str:
@@ -111,8 +111,8 @@ class TerminateOnNaN(Callback):
         try:
             origin = find_origin(self.trainer.sess, self._watched, batch)
         except Exception as error:
-            _log.exception("Looking for the first value that is not finite failed")
-            return f"Looking for where it comes from failed: {error}"
+            _log.exception("The search for the first non-finite value failed")
+            return f"The search for its origin failed: {error}"
         report = _FINE_NOW if origin is None else origin.text
         if self.log_dir is None:
             return report
@@ -120,7 +120,7 @@ class TerminateOnNaN(Callback):
         try:
             write_folder(folder, self.trainer.sess, self._watched, batch, report)
         except OSError as error:
-            return f"{report}\nThe folder {folder} to reproduce it could not be written: {error}"
+            return f"{report}\nThe folder {folder} for reproducing it could not be written: {error}"
         return (
-            f"{report}\nReproduce it by: python -m towerpack_callbacks.nonfinite {shlex.quote(str(folder))}"
+            f"{report}\nReproduce it with: python -m towerpack_callbacks.nonfinite {shlex.quote(str(folder))}"
         )

@@ -1,6 +1,6 @@
-"""Draws curves and shows pictures of one run or several, from the files that callbacks write.
+"""Draws curves and shows pictures of one or more runs, from the files that callbacks write.
 
-`python -m towerpack_callbacks plot LOGDIR…` is how people use it.
+The command is `python -m towerpack_callbacks plot LOGDIR…`.
 """
 
 from ._chart_style import DASHES, THEMES, Appearance, Theme

@@ -1,4 +1,4 @@
-"""The appearance of both kinds of picture: colours, dashes, scale."""
+"""The style of HTML and PNG charts: colours, dashes, scale."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ __all__ = ["DASHES", "THEMES", "Appearance", "Theme"]
 @final
 @attrs.frozen
 class Theme:
-    """The colours of a picture.
+    """The colours of a chart.
 
     Attributes:
-        background, text, muted, grid: of what is around the curves.
-        runs: one for each run; Okabe and Ito's, which colour-blind people tell apart
-            (jfly.uni-koeln.de/color); those that vanish on the background are lighter or darker here.
+        background, text, muted, grid: colours around the curves.
+        runs: one colour for each run, from the colour-blind safe palette of Okabe and Ito
+            (jfly.uni-koeln.de/color); colours with low contrast to the background are lighter or darker here.
     """
 
     background: str
@@ -30,11 +30,11 @@ class Theme:
 @final
 @attrs.frozen
 class Appearance:
-    """The options with which curves are drawn at first.
+    """The initial drawing options of curves.
 
     Attributes:
-        theme: "light" or "dark"; None: light, and in a page what the reader's system prefers.
-        log: whether values are on a logarithmic scale.
+        theme: "light" or "dark"; None: light, or in a page the preference of the reader's system.
+        log: whether the scale of values is logarithmic.
         smoothing: weight of the moving average, in [0, 1).
     """
 
@@ -60,5 +60,5 @@ THEMES = {
     ),
 }
 
-# When there are more runs than colours; lengths of line and gap, in points.
+# Used if there are more runs than colours; lengths of line and gap, in points.
 DASHES: tuple[tuple[float, ...], ...] = ((), (5, 2.5), (1.5, 2), (7, 2, 1.5, 2))

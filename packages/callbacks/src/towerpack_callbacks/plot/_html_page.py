@@ -1,4 +1,4 @@
-"""Writes curves to one page that needs nothing else: no network, no library."""
+"""Writes curves to one self-contained page, without network access or libraries."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ __all__ = ["chart_content", "write_html", "write_page"]
 
 _DATA = "/*DATA*/null"
 _ABOVE = "<!--ABOVE-->"
-# Of one series of one run: they are in the page, and a browser holds all of them.
+# The maximum of one series of one run: the page embeds them, and a browser loads all of them.
 _MOST_PICTURES = 50
 
 
 def write_html(runs: Sequence[Run], keys: Sequence[str], path: Path, look: Appearance) -> None:
     """Writes a page with one chart for each statistic, and one slide show for each series of pictures.
 
-    Hovering, smoothing, scale and the choice of a step are in the page. Of many pictures, some are left out,
-    but never the last.
+    The page has values on hover, smoothing, scale and a choice of steps. If there are many pictures, some are
+    left out, but never the last.
 
     Args:
         runs: the runs.
-        keys: names of the statistics and pictures, in the order in which they are shown, pictures last.
+        keys: names of the statistics and pictures in display order, pictures last.
         path: the file to write; it is replaced when the page is complete.
-        look: the options with which the page starts.
+        look: the initial options of the page.
     """
     write_page(path, {"title": "Curves", **chart_content(runs, keys, look)})
 
@@ -45,8 +45,8 @@ def write_page(path: Path, content: dict[str, Any], above: str = "") -> None:
 
     Args:
         path: the file to write; it is replaced when the page is complete.
-        content: what `chart_content` returns, and the "title" of the page.
-        above: what is shown above the charts, as HTML.
+        content: the return value of `chart_content`, and the "title" of the page.
+        above: HTML above the charts.
     """
     template = resources.files(__package__).joinpath("page.html").read_text(encoding="utf-8")
     before, after = template.split(_ABOVE)
@@ -56,7 +56,7 @@ def write_page(path: Path, content: dict[str, Any], above: str = "") -> None:
 
 
 def chart_content(runs: Sequence[Run], keys: Sequence[str], look: Appearance) -> dict[str, Any]:
-    """Returns what the script of the page draws: curves and pictures, thinned, and the look."""
+    """Returns the data for the script of the page: thinned curves and pictures, and the options."""
     return {
         "keys": [key for key in keys if any(key in run.curves for run in runs)],
         "series": [key for key in keys if any(key in run.pictures for run in runs)],
@@ -91,10 +91,10 @@ def _pictures(series: Sequence[tuple[int, Picture]]) -> list[tuple[int, str]]:
 
 
 def _numbers(values: np.ndarray) -> list[float | None]:
-    # Seven digits are more than a screen shows, and half of what a float takes.
+    # Seven digits are more than a screen shows, and half of the length of a float.
     return [float(f"{value:.7g}") if math.isfinite(value) else None for value in values.tolist()]
 
 
 def _embed(content: dict[str, Any]) -> str:
-    # A name with "</script>" or "<!--" in it would end or change the script; "<" is in no other JSON.
+    # A name with "</script>" or "<!--" would end or change the script; no other JSON contains "<".
     return json.dumps(content, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")

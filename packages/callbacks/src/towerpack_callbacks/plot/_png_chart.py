@@ -1,4 +1,4 @@
-"""Draws curves to a PNG, by matplotlib."""
+"""Draws curves to a PNG with matplotlib."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["write_png"]
 _COLUMNS = 3
 _WIDTH, _HEIGHT = 4.8, 3.2  # of one chart, in inches
 _MOST_PIXELS = 30_000  # in height; Agg draws up to 65,536
-# Fonts that have what DejaVu Sans lacks, if they are installed.
+# Fonts with characters that DejaVu Sans lacks, if installed.
 _FONTS = ("DejaVu Sans", "Noto Sans CJK JP", "Noto Sans", "WenQuanYi Zen Hei", "Noto Color Emoji")
 _MARKERS = {"NaN": "x", "Infinity": "^", "-Infinity": "v"}
 
@@ -29,7 +29,7 @@ def write_png(runs: Sequence[Run], keys: Sequence[str], path: Path, look: Appear
 
     Args:
         runs: the runs.
-        keys: names of the statistics, and of pictures, which are left out, in the order of their charts.
+        keys: names of the statistics in the order of their charts; names of pictures are ignored.
         path: the file to write; it is replaced when the picture is complete.
         look: colours, scale, smoothing.
 
@@ -39,17 +39,17 @@ def write_png(runs: Sequence[Run], keys: Sequence[str], path: Path, look: Appear
     """
     keys = [key for key in keys if any(key in run.curves for run in runs)]
     if not keys:
-        raise RunError("there are pictures of these names, but no statistics; write a page: -o curves.html")
+        raise RunError("these names are pictures, not statistics; write a page: -o curves.html")
     try:
         import matplotlib
     except ImportError as error:
         raise ImportError(
-            "A PNG is drawn by matplotlib, which is not installed: pip install 'towerpack-callbacks[plot]', "
+            "A PNG needs matplotlib, which is not installed: pip install 'towerpack-callbacks[plot]', "
             "or write a page: -o curves.html."
         ) from error
     theme = THEMES[look.theme or "light"]
     with matplotlib.rc_context(_settings(theme)), warnings.catch_warnings():
-        # No font may have a character; the box in its place is enough.
+        # A character may be missing from all fonts; the box in its place suffices.
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         _save(_draw(runs, keys, look, theme), path)
 
@@ -97,7 +97,7 @@ def _draw_legend(figure: Any, runs: Sequence[Run], theme: Theme) -> None:
     from matplotlib.lines import Line2D
 
     lines = [Line2D([], [], linewidth=2.2, **_style(number, theme)) for number in range(len(runs))]
-    # A label that begins with "_" would be left out.
+    # matplotlib would omit a label that starts with "_".
     labels = [_plain(run.name) if not run.name.startswith("_") else f" {_plain(run.name)}" for run in runs]
     figure.legend(lines, labels, loc="outside upper left", ncols=min(len(runs), 4), frameon=False)
 
@@ -133,7 +133,7 @@ def _draw_curve(axes: Any, curve: ThinCurve, style: dict[str, Any], look: Appear
     axes.plot(curve.steps, values, linewidth=1.3, marker="o" if lonely else None, markersize=4, **style)
     for kind, marker in _MARKERS.items():
         steps = [step for step, odd in curve.odd if odd == kind]
-        # On the chart's edge, whatever the scale: below for NaN and minus infinity.
+        # On the chart's edge for any scale: the lower edge for NaN and minus infinity.
         height = 1.0 if kind == "Infinity" else 0.0
         axes.plot(
             steps,
@@ -153,7 +153,7 @@ def _style(number: int, theme: Theme) -> dict[str, Any]:
 
 
 def _plain(text: str) -> str:
-    return text.replace("$", r"\$")  # or matplotlib would take it for a formula
+    return text.replace("$", r"\$")  # otherwise matplotlib would parse a formula
 
 
 def _save(figure: Any, path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Reads runs: the values of each statistic, and their steps."""
+"""Reads the recorded statistics of runs."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from ..writing import find_pictures
 __all__ = ["Curve", "Picture", "Run", "RunError", "read_runs", "select_keys"]
 
 _FILE = "stats.jsonl"
-# Of each line, and no statistics.
+# The keys of each line that are not statistics.
 _COUNTERS = {"epoch_num", "global_step", "env_steps"}
 
 
 class RunError(ValueError):
-    """There is nothing to plot where a run was expected."""
+    """A path contains no run to plot."""
 
 
 class Picture(Protocol):
-    """An encoded picture on the disk: a file, or a part of one."""
+    """An encoded picture on the disk: a file or a part of one."""
 
     def read_bytes(self) -> bytes:
-        """Returns its bytes."""
+        """Returns the encoded bytes."""
 
 
 @final
@@ -40,7 +40,7 @@ class Curve:
     """One statistic of one run.
 
     Attributes:
-        steps: int64 of shape [n], not decreasing.
+        steps: int64 of shape [n], non-decreasing.
         values: float64 of shape [n]; they may be NaN or infinite.
     """
 
@@ -54,10 +54,10 @@ class Run:
     """The recorded statistics of one run.
 
     Attributes:
-        name: distinguishes it from the other runs.
+        name: a unique name of the run.
         curves: by name of the statistic.
-        unreadable: how many lines were no statistics; a last line that is just being written does not count.
-        pictures: steps and pictures that it has made, by the name of their series.
+        unreadable: the number of invalid lines; an unfinished last line does not count.
+        pictures: steps and pictures of the run, by the name of their series.
     """
 
     name: str
@@ -67,16 +67,16 @@ class Run:
 
 
 def read_runs(paths: Sequence[str | Path]) -> list[Run]:
-    """Reads the runs in log directories, or in files of JSON lines, going on or not.
+    """Reads the runs in log directories or in files of JSON lines, finished or not.
 
     Raises:
-        RunError: a run is not there, or has no statistics yet.
+        RunError: a run does not exist or has no statistics yet.
     """
     return [_read_run(Path(path), name) for path, name in zip(paths, _names(paths))]
 
 
 def _names(paths: Sequence[str | Path]) -> list[str]:
-    """Names runs by the last parts of their paths, by whole paths where those are equal, else by numbers."""
+    """Names runs by the last parts of their paths; if these are equal, by whole paths or numbers."""
     short = [Path(path).resolve().name for path in paths]
     counts = Counter(short)
     long = [name if counts[name] == 1 else str(path) for name, path in zip(short, paths)]
@@ -103,9 +103,9 @@ def _read_run(path: Path, name: str) -> Run:
     unfinished = lines.pop()
     run = _parse(lines, name)
     if not run.curves:
-        what = f"{run.unreadable} lines that are none" if run.unreadable else "nothing whole"
+        what = f"{run.unreadable} invalid lines" if run.unreadable else "no complete line"
         hint = "; its first line is being written" if unfinished and not run.unreadable else ""
-        raise RunError(f"{file} has no statistics yet, but {what}{hint}")
+        raise RunError(f"{file} contains no statistics yet: {what}{hint}")
     return attrs.evolve(run, pictures=find_pictures(path)) if path.is_dir() else run
 
 
@@ -139,28 +139,28 @@ def _row(line: bytes) -> dict[str, Any] | None:
 def _number(value: Any) -> float | None:
     # "NaN", "Infinity" and "-Infinity" are strings, as JSON has no such numbers.
     if isinstance(value, (int, float)) or value in ("NaN", "Infinity", "-Infinity"):
-        with contextlib.suppress(OverflowError):  # an integer that no float holds
+        with contextlib.suppress(OverflowError):  # an integer too large for a float
             return float(value)
     return None
 
 
 def _curve(steps: list[int], values: list[float]) -> Curve:
     step_array, value_array = np.asarray(steps, np.int64), np.asarray(values, np.float64)
-    if np.any(np.diff(step_array) < 0):  # files of several runs, put together by hand
+    if np.any(np.diff(step_array) < 0):  # manually concatenated files of several runs
         order = np.argsort(step_array, kind="stable")
         step_array, value_array = step_array[order], value_array[order]
     return Curve(step_array, value_array)
 
 
 def select_keys(runs: Iterable[Run], patterns: Sequence[re.Pattern[str]]) -> list[str]:
-    """Names of statistics and pictures that any run has, sorted; of those, in which a pattern is found.
+    """Returns the sorted names of statistics and pictures of all runs that match a pattern.
 
     Args:
         runs: the runs.
-        patterns: none: all names are selected.
+        patterns: regular expressions; empty: all names are selected.
 
     Raises:
-        RunError: a pattern is found in no name.
+        RunError: a pattern matches no name.
     """
     known = sorted(
         {key for run in runs for key in (*run.curves, *run.pictures)}, key=lambda key: (key.casefold(), key)

@@ -1,4 +1,4 @@
-"""Thins curves to fewer points, with nothing of the picture lost: means, and the range around them."""
+"""Thins curves to fewer points and keeps means and ranges, so that the drawing looks the same."""
 
 from __future__ import annotations
 
@@ -17,13 +17,15 @@ _LARGEST = 1e300
 @final
 @attrs.frozen(eq=False)  # arrays do not compare to one truth value
 class ThinCurve:
-    """A curve as it is drawn.
+    """A curve prepared for drawing.
 
     Attributes:
-        steps: int64 of shape [n], increasing where points were put together.
-        values: float64 of shape [n], the mean of each stretch's finite values; NaN where there is none.
-        low, high: float64 of shape [n], the least and the greatest; None where each value is drawn itself.
-        odd: pairs (step, "NaN", "Infinity" or "-Infinity"): values that no line can show, once per stretch.
+        steps: int64 of shape [n], increasing if points were merged.
+        values: float64 of shape [n], the mean of the finite values in each interval; NaN without any.
+        low, high: float64 of shape [n], the minimum and maximum per interval; None if each value is drawn
+            itself.
+        odd: pairs (step, "NaN", "Infinity" or "-Infinity"): values that a line cannot show, once per
+            interval.
     """
 
     steps: np.ndarray
@@ -34,9 +36,9 @@ class ThinCurve:
 
 
 def thin(curve: Curve, limit: int = 1000) -> ThinCurve:
-    """Puts neighbouring points together until there are at most `limit`; a shorter curve stays as it is.
+    """Merges neighbouring points to at most `limit`; a shorter curve is unchanged.
 
-    Values beyond ±1e300 count as infinite: what draws them would overflow.
+    Values beyond ±1e300 count as infinite, since drawing them would overflow.
     """
     beyond = np.abs(curve.values) > _LARGEST
     curve = Curve(curve.steps, np.where(beyond, np.copysign(np.inf, curve.values), curve.values))
@@ -60,7 +62,7 @@ def thin(curve: Curve, limit: int = 1000) -> ThinCurve:
 
 
 def _stretches(steps: np.ndarray, limit: int) -> np.ndarray:
-    """Ends of at most `limit` stretches that cover equal ranges of steps; empty ones are left out."""
+    """Returns the ends of at most `limit` intervals of equal ranges of steps; empty ones are left out."""
     span = steps[-1] - steps[0] + 1
     number = np.minimum(((steps - steps[0]) * (limit / span)).astype(np.int64), limit - 1)
     ends: np.ndarray = np.flatnonzero(np.diff(number, append=limit)) + 1
@@ -83,9 +85,9 @@ def _odd(curve: Curve, ends: np.ndarray) -> list[tuple[int, str]]:
 
 
 def smooth(values: np.ndarray, weight: float) -> np.ndarray:
-    """Returns moving averages, with weight `weight` in [0, 1) of earlier values, unbiased from the first on.
+    """Returns moving averages with the weight `weight`, in [0, 1), for earlier values, without initial bias.
 
-    Values that are NaN stay so and count for nothing.
+    NaN values stay NaN and do not affect others.
     """
     smoothed = np.full_like(values, np.nan)
     average, share = 0.0, 0.0

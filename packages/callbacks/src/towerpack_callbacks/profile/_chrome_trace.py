@@ -1,4 +1,4 @@
-"""Converts the timeline of one session call to a trace that Chrome shows."""
+"""Converts the timeline of one session call to a trace for Chrome."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ __all__ = ["chrome_trace"]
 
 
 def chrome_trace(metadata: tf.RunMetadata) -> dict[str, Any]:
-    """Turns the step statistics of a traced session call into Chrome's trace format.
+    """Converts the step statistics of a traced session call to Chrome's trace format.
 
     Args:
-        metadata: of a call with `tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE)`.
+        metadata: metadata of a call with `tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE)`.
 
     Returns:
-        What `json.dump` writes for chrome://tracing or https://ui.perfetto.dev: a process per device, a lane
-        for each op that runs beside others, times in microseconds.
+        A trace for `json.dump`, to open in chrome://tracing or https://ui.perfetto.dev: a process per device,
+        separate lanes for concurrent ops, times in microseconds.
     """
     events: list[dict[str, Any]] = []
     for pid, device in enumerate(metadata.step_stats.dev_stats):
@@ -41,7 +41,7 @@ def _free_lane(busy_until: list[int], start: int) -> int:
 
 
 def _event(node: Any, pid: int, lane: int, start: int, duration: int) -> dict[str, Any]:
-    # The label is "name = Type(inputs)"; memory copies between devices have another.
+    # The label is "name = Type(inputs)"; memory copies between devices have a different format.
     kind = node.timeline_label.partition(" = ")[2].partition("(")[0] or node.node_name
     memory = sum(used.total_bytes for used in node.memory)
     return {

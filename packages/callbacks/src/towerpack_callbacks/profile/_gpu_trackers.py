@@ -1,4 +1,4 @@
-"""Measures GPUs while training, by NVIDIA's driver."""
+"""Measures GPUs during training with NVIDIA's driver."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MEGABYTE = 1e6
 
 
 class _GPUTracker(Callback):
-    """Samples one quantity of each GPU in a thread, within epochs alone."""
+    """Samples one quantity of each GPU in a thread, only during epochs."""
 
     def __init__(self, devices: Sequence[int] | None = None, interval: float = 1.0) -> None:
         if not interval > 0:
@@ -28,7 +28,7 @@ class _GPUTracker(Callback):
         self._rows: list[list[float]] = []
         self._sampler: _Sampler | None = None
 
-    # ---- what subclasses define
+    # ---- defined by subclasses
 
     def _name(self, device: int) -> str:
         raise NotImplementedError
@@ -39,7 +39,7 @@ class _GPUTracker(Callback):
     def _reduce(self, samples: list[float]) -> float:
         raise NotImplementedError
 
-    # ---- how it is done
+    # ---- implementation
 
     def _setup_graph(self) -> None:
         self._nvml = _nvml()
@@ -82,12 +82,12 @@ class _GPUTracker(Callback):
 
 @final
 class GPUUtilizationTracker(_GPUTracker):
-    """Puts how busy each GPU was in an epoch, in percent on average, as `GPUUtil/<number>`.
+    """Puts the mean utilization of each GPU in an epoch, in percent, as `GPUUtil/<number>`.
 
     Without a GPU it does nothing.
 
     Args:
-        devices: numbers of GPUs as the driver counts them, whatever CUDA_VISIBLE_DEVICES says; None: all.
+        devices: driver numbers of GPUs, independent of CUDA_VISIBLE_DEVICES; None: all.
         interval: seconds between two samples.
 
     Raises:
@@ -107,13 +107,13 @@ class GPUUtilizationTracker(_GPUTracker):
 
 @final
 class GPUMemoryTracker(_GPUTracker):
-    """Puts the most memory that was in use on each GPU in an epoch, in megabytes, as `GPUMemory/<number>_mb`.
+    """Puts the peak memory use of each GPU in an epoch, in megabytes, as `GPUMemory/<number>_mb`.
 
-    It is what the driver has given out, to all processes: TensorFlow keeps what it has been given.
-    Without a GPU it does nothing.
+    The driver counts the memory allocated by all processes; TensorFlow does not return memory that it has
+    allocated. Without a GPU it does nothing.
 
     Args:
-        devices: numbers of GPUs as the driver counts them, whatever CUDA_VISIBLE_DEVICES says; None: all.
+        devices: driver numbers of GPUs, independent of CUDA_VISIBLE_DEVICES; None: all.
         interval: seconds between two samples.
 
     Raises:
@@ -133,7 +133,7 @@ class GPUMemoryTracker(_GPUTracker):
 
 @final
 class _Sampler:
-    """Reads values in a thread at intervals: first at once, and a last time when it is stopped."""
+    """Reads values in a thread: at the start, at intervals, and once more when it is stopped."""
 
     def __init__(self, read: Callable[[], list[float]], interval: float) -> None:
         self._read = read
@@ -162,14 +162,14 @@ class _Sampler:
 
 
 def _nvml() -> Any:
-    """Returns NVIDIA's library, initialised; None where there is no GPU."""
+    """Returns NVIDIA's library, initialised; None without a GPU."""
     try:
         nvml = importlib.import_module("pynvml")
     except ImportError as error:
         if not tf.config.list_physical_devices("GPU"):
             return None
         raise ImportError(
-            "Trackers of GPUs need nvidia-ml-py: pip install towerpack-callbacks[gpu]"
+            "GPU trackers need nvidia-ml-py, which is not installed: pip install towerpack-callbacks[gpu]"
         ) from error
     try:
         nvml.nvmlInit()

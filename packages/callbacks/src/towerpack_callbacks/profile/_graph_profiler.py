@@ -1,4 +1,4 @@
-"""Traces single steps: the time and duration of each op."""
+"""Traces single steps with the start and duration of each op."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ __all__ = ["GraphProfiler"]
 
 @final
 class GraphProfiler(Callback):
-    """Writes a Chrome trace of a step at each period: `chrome-trace-<global_step>.json` in the log directory.
+    """Writes a Chrome trace of a step per period: `chrome-trace-<global_step>.json` in the log directory.
 
-    A traced step is slower than others; the others are not. Open the file at https://ui.perfetto.dev or
-    chrome://tracing. For a view of several steps together with the host's Python, see `TensorBoardProfiler`.
+    Only the traced steps are slower. Open the file at https://ui.perfetto.dev or chrome://tracing. For a view
+    of several steps with the host's Python code, see `TensorBoardProfiler`.
 
     Args:
-        every: which steps to trace.
+        every: the period of traced steps.
 
     Raises:
         ValueError: (at set-up) the run has no log directory.

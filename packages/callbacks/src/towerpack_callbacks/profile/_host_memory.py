@@ -1,4 +1,4 @@
-"""Measures the memory of the machine and of this process."""
+"""Measures the memory use of the machine and of this process."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _PROC = Path("/proc")
 
 @final
 class HostMemoryTracker(Callback):
-    """Puts the available memory of the machine and the memory of this process, in gigabytes, at each trigger.
+    """Puts the machine's available memory and this process's memory, in gigabytes, at each trigger.
 
-    The statistics are `HostMemory/available_gb` and `HostMemory/process_gb` (resident, without the workers of
-    parallel flows). On Linux it reads /proc; elsewhere it needs the extra "memory".
+    The statistics are `HostMemory/available_gb` and `HostMemory/process_gb` (resident size, without the
+    workers of parallel flows). On Linux it reads /proc; other systems need the extra "memory".
 
     Raises:
-        ImportError: (at set-up) there is no /proc, and psutil is not installed.
+        ImportError: (at set-up) the system has no /proc, and psutil is not installed.
     """
 
     chief_only = False
@@ -52,7 +52,7 @@ def _import_psutil_reader() -> Callable[[], tuple[int, int]]:
         psutil = importlib.import_module("psutil")
     except ImportError as error:
         raise ImportError(
-            "HostMemoryTracker needs psutil where there is no /proc: pip install towerpack-callbacks[memory]"
+            "HostMemoryTracker needs psutil on systems without /proc: pip install towerpack-callbacks[memory]"
         ) from error
     process = psutil.Process()
     return lambda: (psutil.virtual_memory().available, process.memory_info().rss)

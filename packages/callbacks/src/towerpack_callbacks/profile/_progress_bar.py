@@ -21,14 +21,14 @@ _SECONDS, _SECONDS_IN_A_FILE = 0.2, 30.0
 
 @final
 class _Bar(tqdm):  # type: ignore[type-arg]
-    """A bar without tqdm's monitor thread, which would outlive the training."""
+    """A tqdm bar without a monitor thread, which would outlive the training."""
 
     monitor_interval = 0
 
 
 @final
 class _Lines(io.TextIOBase):
-    """Standard error that is no terminal: a state of a bar is a line, and does not replace the last one."""
+    """Standard error without a terminal: each state of the bar becomes a new line."""
 
     def write(self, text: str) -> int:
         if shown := text.strip():
@@ -43,12 +43,12 @@ class _Lines(io.TextIOBase):
 class ProgressBar(Callback):
     """Shows each epoch's progress, with tqdm, on standard error.
 
-    What is logged meanwhile is printed above the bar. Where standard error is no terminal, an epoch that
-    takes longer than half a minute has a line for each half minute instead of a bar.
+    Log lines are printed above the bar. If standard error is not a terminal, an epoch longer than half a
+    minute prints a line every half minute instead of a bar.
 
     Args:
-        names: the name of a scalar tensor to show beside the bar, or several.
-        every_k_steps: how often those are fetched.
+        names: one or more names of scalar tensors to show next to the bar.
+        every_k_steps: the period of fetching them.
     """
 
     def __init__(self, names: str | Sequence[str] = (), every_k_steps: int = 10) -> None:
@@ -82,7 +82,7 @@ class ProgressBar(Callback):
             unit="step",
             file=sys.stderr if is_terminal else _Lines(),
             dynamic_ncols=is_terminal,
-            mininterval=0,  # our own period is enough
+            mininterval=0,  # our period limits updates
             miniters=1,
             delay=0 if is_terminal else _SECONDS_IN_A_FILE,
             leave=is_terminal,
@@ -110,7 +110,7 @@ class ProgressBar(Callback):
 
 
 def _loggers_of_consoles() -> list[logging.Logger]:
-    """Returns the loggers that would write into the bar; the root has Python's own last resort."""
+    """Returns the loggers that would write into the bar, including the root with its last-resort handler."""
     named = [
         logger for logger in logging.root.manager.loggerDict.values() if isinstance(logger, logging.Logger)
     ]

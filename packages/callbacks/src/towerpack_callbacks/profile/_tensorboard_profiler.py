@@ -1,4 +1,4 @@
-"""Profiles a few steps in a row for TensorBoard."""
+"""Profiles a few consecutive steps for TensorBoard."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _log = logging.getLogger("towerpack_callbacks")
 
 @final
 class TensorBoardProfiler(Callback):
-    """Profiles the steps from `first_step` on, once, for the profile plugin of TensorBoard.
+    """Profiles some steps from `first_step` on, once, for the profile plugin of TensorBoard.
 
     It shows the ops on all devices, the host's threads and the time spent waiting for input. The files go to
-    `plugins/profile` in the log directory; to look at them, `pip install tensorboard-plugin-profile`.
+    `plugins/profile` in the log directory; to view them, `pip install tensorboard-plugin-profile`.
 
     Args:
-        first_step: number of the first step to profile, from 2: the first step of all is like no other.
-        steps: how many.
+        first_step: number of the first step to profile, at least 2, since the very first step is not typical.
+        steps: the number of steps.
 
     Raises:
         ValueError: a number is out of range; or (at set-up) the run has no log directory.
@@ -60,7 +60,7 @@ class TensorBoardProfiler(Callback):
             profiler.experimental.start(str(self._dir))
             self._running = True
         except tf.errors.AlreadyExistsError:
-            _log.warning("%s: another profiler runs in this process already; not profiling.", self)
+            _log.warning("%s: another profiler is already running in this process; not profiling.", self)
 
     def _stop(self) -> None:
         if self._running:

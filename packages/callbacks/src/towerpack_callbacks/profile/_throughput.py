@@ -1,4 +1,4 @@
-"""Measures how many steps or samples a second are trained on."""
+"""Measures the training throughput in steps or samples per second."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ __all__ = ["ThroughputTracker"]
 
 @final
 class ThroughputTracker(Callback):
-    """Puts the throughput since the last trigger, without the time that callbacks take between epochs.
+    """Puts the throughput since the last trigger, without the time of callbacks between epochs.
 
     The statistic is `Throughput/steps_per_second`, or `Throughput/samples_per_second`.
 
     Args:
-        samples_per_step: the size of the *whole* batch that a step trains on, of all towers and processes;
-            None to count steps.
+        samples_per_step: the *total* batch size of a step, over all towers and processes; None to count
+            steps.
 
     Raises:
         ValueError: `samples_per_step` is not a positive number.
@@ -41,7 +41,7 @@ class ThroughputTracker(Callback):
         return [f"Throughput/{self._unit}_per_second"]
 
     def _before_train(self) -> None:
-        # A training that failed may have left the rest of an epoch here.
+        # A failed training may have left part of an epoch here.
         self._running_since, self._seconds, self._steps_before = None, 0.0, self.global_step
 
     def _before_epoch(self) -> None:
@@ -60,7 +60,7 @@ class ThroughputTracker(Callback):
         self._seconds, self._steps_before = 0.0, self.global_step
 
     def _pause(self) -> None:
-        """Counts the time until now."""
+        """Adds the time until now."""
         if self._running_since is not None:
             now = self._clock()
             self._seconds += now - self._running_since

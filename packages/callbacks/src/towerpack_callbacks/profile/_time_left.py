@@ -1,4 +1,4 @@
-"""Estimates how long the training will still take."""
+"""Estimates the remaining time of the training."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _log = logging.getLogger("towerpack_callbacks")
 
 @final
 class EstimatedTimeLeft(Callback):
-    """Logs at each trigger how long the rest will take, callbacks included.
+    """Logs the estimated remaining time at each trigger, including callbacks.
 
-    In a loop without a last epoch it logs nothing.
+    It logs nothing in a loop without a last epoch.
 
     Args:
-        last_k_epochs: from how many of the last epochs to estimate.
-        median: take the median of their times rather than the mean.
+        last_k_epochs: the number of latest epochs for the estimate.
+        median: use the median of their times instead of the mean.
 
     Raises:
         ValueError: `last_k_epochs` is not a positive whole number.
@@ -40,7 +40,7 @@ class EstimatedTimeLeft(Callback):
         self._since, self._steps_before = self._clock(), self.global_step
 
     def _trigger(self) -> None:
-        # From trigger to trigger, so that whatever happens between epochs is in it.
+        # From trigger to trigger, to include the time between epochs.
         now, steps = self._clock(), self.global_step - self._steps_before
         if steps:
             self._seconds_per_step.append((now - self._since) / steps)
@@ -50,7 +50,7 @@ class EstimatedTimeLeft(Callback):
             _log.info("Estimated time left: %s.", describe_seconds(left))
 
     def seconds_left(self) -> float | None:
-        """Returns the estimate, in seconds; None where there is none."""
+        """Returns the estimate in seconds; None without an estimate."""
         loop = self.trainer.loop
         if loop.max_epoch is None or not self._seconds_per_step:
             return None
@@ -60,7 +60,7 @@ class EstimatedTimeLeft(Callback):
 
 
 def describe_seconds(seconds: float) -> str:
-    """Returns a time in its two largest units.
+    """Formats a time in its two largest units.
 
     Example:
         >>> describe_seconds(93784), describe_seconds(59.6), describe_seconds(3600)

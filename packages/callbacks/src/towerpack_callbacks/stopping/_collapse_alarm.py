@@ -1,4 +1,4 @@
-"""Notices that a GAN has collapsed, by a statistic that stays beyond a limit."""
+"""Detects the collapse of a GAN by a statistic that stays beyond a limit."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _log = logging.getLogger("towerpack_callbacks")
 
 
 class _LimitWatch(Callback):
-    """Counts the values in a row of a statistic that are beyond a limit; subclasses say what follows."""
+    """Counts consecutive values of a statistic beyond a limit; subclasses define the reaction."""
 
     def __init__(
         self,
@@ -27,8 +27,7 @@ class _LimitWatch(Callback):
         shown = type(self).__name__
         if (below is None) == (above is None):
             raise ValueError(
-                f"{shown}(below={below!r}, above={above!r}): expected a number for one of them, None for the "
-                "other."
+                f"{shown}(below={below!r}, above={above!r}): expected a number for exactly one of them."
             )
         check_count(f"{shown}(patience={patience!r})", patience)
         self._watch = StatisticWatch(monitor_stat)
@@ -49,7 +48,7 @@ class _LimitWatch(Callback):
             self._act(f"{self._watch.name} is {value:.4g}, and was {limit} in its last {self._count} values")
 
     def _is_within(self, value: float) -> bool:
-        # What is no number compares as False, and so is beyond every limit.
+        # NaN compares as False, so it is beyond every limit.
         low = -float("inf") if self._below is None else self._below
         high = float("inf") if self._above is None else self._above
         return low <= value <= high
@@ -69,20 +68,20 @@ class _LimitWatch(Callback):
 
 @final
 class CollapseAlarm(_LimitWatch):
-    """Warns when a GAN seems to have collapsed: when a statistic stays beyond a limit.
+    """Warns that a GAN has probably collapsed when a statistic stays beyond a limit.
 
-    Two tell: the variance of generated samples over a batch (`BatchVariance`), which falls when all random
-    numbers give the same; and the discriminator's accuracy, which stays at 1 when nothing is left for the
-    generator to learn from. It warns once, and again after values within the limit.
+    Two statistics are useful: the variance of generated samples over a batch (`BatchVariance`), which falls
+    when all random inputs give the same output; and the discriminator's accuracy, which stays at 1 when the
+    generator can no longer improve. The callback warns once, and again after values within the limit.
 
     Args:
         monitor_stat: name of the statistic; its producer must come before.
         below: warn when values stay below this.
-        above: warn when values stay above this; one of both is given.
-        patience: how many values in a row must be beyond the limit. A value that is no number counts, too.
+        above: warn when values stay above this; give exactly one of `below` and `above`.
+        patience: the number of consecutive values beyond the limit. NaN also counts as beyond.
 
     Raises:
-        ValueError: an argument is not as above.
+        ValueError: an argument is invalid.
 
     Example:
         ```python
@@ -97,16 +96,16 @@ class CollapseAlarm(_LimitWatch):
 
 @final
 class StopAtCollapse(_LimitWatch):
-    """Ends the training when a GAN seems to have collapsed; in all else as `CollapseAlarm`.
+    """Ends the training when a GAN has probably collapsed; otherwise like `CollapseAlarm`.
 
     Args:
         monitor_stat: name of the statistic; its producer must come before.
         below: stop when values stay below this.
-        above: stop when values stay above this; one of both is given.
+        above: stop when values stay above this; give exactly one of `below` and `above`.
         patience: how many values in a row must be beyond the limit.
 
     Raises:
-        ValueError: an argument is not as above.
+        ValueError: an argument is invalid.
 
     Example:
         ```python

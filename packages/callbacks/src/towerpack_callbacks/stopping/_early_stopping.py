@@ -13,18 +13,18 @@ __all__ = ["EarlyStopping"]
 
 @final
 class EarlyStopping(Callback):
-    """Stops the training when a statistic has not improved for some time.
+    """Stops the training when a statistic has not improved for a number of values.
 
-    The best value and the count survive a restart. The best weights are kept by `MinSaver` or `MaxSaver`.
+    The best value and the count survive a restart. Use `MinSaver` or `MaxSaver` to keep the best weights.
 
     Args:
         monitor_stat: name of the statistic; its producer must come before.
-        patience: how many new values in a row may be no better than the best.
-        min_delta: by how much a value must be better than the best one to count.
+        patience: the number of consecutive new values without improvement before the stop.
+        min_delta: the minimum improvement over the best value.
         mode: "min" if lower is better, "max" if higher is.
 
     Raises:
-        ValueError: an argument is not as above.
+        ValueError: an argument is invalid.
 
     Example:
         ```python

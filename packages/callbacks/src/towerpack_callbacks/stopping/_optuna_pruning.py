@@ -1,4 +1,4 @@
-"""Lets Optuna end a training that it does not expect much of."""
+"""Lets Optuna prune unpromising trainings."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ __all__ = ["OptunaPruning"]
 
 @final
 class OptunaPruning(Callback):
-    """Reports a statistic to a trial of Optuna, and ends the training when the trial's pruner says so.
+    """Reports a statistic to a trial of Optuna, and ends the training when the trial's pruner requests it.
 
-    The training ends as by any error of a callback: its threads and processes end, and `train()` raises
-    `optuna.TrialPruned`, which a study counts as a pruned trial. Checkpoints that were saved before stay.
-    See Akiba et al., "Optuna: A Next-generation Hyperparameter Optimization Framework" (2019).
+    The training ends as after an error of a callback: its threads and processes end, and `train()` raises
+    `optuna.TrialPruned`, which a study counts as a pruned trial. Earlier checkpoints are kept. See Akiba et
+    al., "Optuna: A Next-generation Hyperparameter Optimization Framework" (2019).
 
     Args:
-        trial: an `optuna.trial.Trial`; give each training the trial that it is for.
+        trial: an `optuna.trial.Trial`; give each training its own trial.
         monitor_stat: name of the statistic, which the study minimizes or maximizes; its producer must come
-            before. Each of its values is reported once, with the number of the epoch.
+            before. Each value is reported once, with the epoch number.
 
     Raises:
         ImportError: (when a trial is to be pruned) the extra `[optuna]` is missing.
-        TypeError: `trial` has no `report` and `should_prune`.
+        TypeError: `trial` lacks `report` or `should_prune`.
 
     Example:
         ```python

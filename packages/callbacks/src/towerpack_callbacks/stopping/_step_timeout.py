@@ -1,4 +1,4 @@
-"""Limits how long a step may take."""
+"""Limits the duration of a step."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ __all__ = ["SessionRunTimeout"]
 
 @final
 class SessionRunTimeout(Callback):
-    """Ends the training with `tf.errors.DeadlineExceededError` if a step takes too long.
+    """Ends the training with `tf.errors.DeadlineExceededError` when a step exceeds a time limit.
 
-    It finds steps that wait for ever, on data or on another process. Options are given to each session call,
-    so steps cost somewhat more. For a limit at no cost, give the session
-    `tf.ConfigProto(operation_timeout_in_ms=...)`, which concerns evaluations and predictions, too.
+    Use it to detect steps that wait forever for data or for another process. It passes options to each
+    session call, which adds a small cost to each step. For a limit without this cost, give the session
+    `tf.ConfigProto(operation_timeout_in_ms=...)`, which also applies to evaluations and predictions.
 
     Args:
-        timeout_in_ms: the longest a step may take, in milliseconds.
+        timeout_in_ms: the maximum duration of a step, in milliseconds.
 
     Raises:
         ValueError: `timeout_in_ms` is not a positive whole number.

@@ -1,4 +1,4 @@
-"""Stops a training when it has done enough."""
+"""Stops a training after a fixed amount of steps, epochs or time."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ __all__ = ["StopAfter"]
 
 @final
 class StopAfter(Callback):
-    """Ends the training after a number of steps, epochs, seconds, or steps in environments.
+    """Ends the training after a number of steps, epochs, seconds or environment steps.
 
-    They are those of the whole training, so a resumed run that has done as many makes no step; seconds alone
-    count from where this run begins. What is due at that moment is done first: a saver with the same
+    The number applies to the whole training: a resumed run that has already reached it runs no step. Only
+    seconds count from the start of this run. All triggers due at that step run first: a saver with the same
     period writes the last state.
 
     Args:
-        amount: how much, as an `Every` or a string.
+        amount: the limit, as an `Every` or a string.
 
     Raises:
-        PeriodError: the amount is none.
+        PeriodError: the amount is not a valid period.
 
     Example:
         ```python
@@ -40,7 +40,7 @@ class StopAfter(Callback):
         return self._amount if self._amount.epochs is not None else None
 
     def _before_train(self) -> None:
-        # A run that begins, or goes on, has finished the epochs before `epoch_num + 1`.
+        # A new or resumed run has finished the epochs before `epoch_num + 1`.
         self._stop_if_done()
 
     def _trigger_step(self) -> None:

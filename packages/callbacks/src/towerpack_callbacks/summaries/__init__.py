@@ -1,4 +1,4 @@
-"""Callbacks that bring numbers and tensors of the graph to the monitors, to files and to commands."""
+"""Callbacks that pass tensors and statistics to monitors, files and commands."""
 
 from ._add_summary import (
     MOVING_SUMMARIES,

@@ -1,4 +1,4 @@
-"""Symbolic functions by which a model declares summaries to record."""
+"""Symbolic functions that declare a model's summaries."""
 
 from __future__ import annotations
 
@@ -33,14 +33,15 @@ def summary_tag(name: str) -> str:
 
 
 def add_moving_summary(*scalars: tf.Tensor | Sequence[tf.Tensor], collection: str = MOVING_SUMMARIES) -> None:
-    """Records moving averages of scalars: updated each step, written each epoch by `MovingAverageSummary`.
+    """Declares moving averages of scalars: updated each step, written each epoch by `MovingAverageSummary`.
 
-    It adds no op: `MovingAverageSummary` keeps the averages, in a local variable of the graph, and in the
-    state of a checkpoint.
+    It adds no op: `MovingAverageSummary` keeps the averages in a local variable of the graph and in the state
+    of a checkpoint.
 
     Args:
-        scalars: scalar tensors of any number type, or lists of them. Each is recorded under its op's name.
-        collection: the graph collection to add them to, for a `MovingAverageSummary` of one's own.
+        scalars: scalar tensors of any number type, or lists of them. Each is recorded under the name of its
+            op.
+        collection: the graph collection to add them to, for a custom `MovingAverageSummary`.
 
     Raises:
         ValueError: a tensor is not a scalar.
@@ -73,7 +74,7 @@ def _rms(x: tf.Tensor) -> tf.Tensor:
 
 
 def _scalar(tag: str, x: tf.Tensor) -> tf.Tensor:
-    # tf.summary would change a tag that an op has for a name, as the tensor's own often has.
+    # tf.summary would change a tag that is already the name of an op, often of the tensor itself.
     return tf.raw_ops.ScalarSummary(tags=tag, values=x)
 
 
@@ -92,19 +93,19 @@ def add_tensor_summary(
     name: str | None = None,
     collections: Sequence[str] = (tf.GraphKeys.SUMMARIES,),
 ) -> None:
-    """Adds summaries of a tensor, to be written once per epoch by `MergeAllSummaries`.
+    """Adds summaries of a tensor, which `MergeAllSummaries` writes once per epoch.
 
-    In a model that is replicated, those of the main training tower count, as those of `tf.summary` do.
+    In a replicated model, only the summaries of the main training tower count, as with `tf.summary`.
 
     Args:
-        x: tensor of any number type.
+        x: a tensor of any number type.
         types: the kinds of summary wanted: of "histogram", "mean", "rms", "scalar", "sparsity".
         name: name of the statistics; by default the tensor's, without the tower's prefix. "scalar" is
             recorded under it, the others as "<name>/rms" and so on.
         collections: graph collections to add them to.
 
     Raises:
-        ValueError: an unknown kind of summary, or "scalar" of a tensor that is none.
+        ValueError: a kind of summary is unknown, or "scalar" is requested of a non-scalar tensor.
 
     Example:
         ```python
@@ -126,7 +127,7 @@ def add_activation_summary(
     name: str | None = None,
     collections: Sequence[str] = (tf.GraphKeys.SUMMARIES,),
 ) -> None:
-    """Adds summaries of a layer's output: how much of it is 0, how large it is, and how it is distributed.
+    """Adds summaries of a layer's output: its sparsity, magnitude and distribution.
 
     Args:
         x: floating tensor with a batch and at least one more axis.
@@ -135,7 +136,7 @@ def add_activation_summary(
         collections: see `add_tensor_summary`.
 
     Raises:
-        ValueError: an unknown kind of summary, or the tensor is no activation.
+        ValueError: a kind of summary is unknown, or the tensor is not an activation.
 
     Example:
         ```python
@@ -151,7 +152,7 @@ def add_activation_summary(
 
 
 def add_param_summary(*rules: tuple[str, Sequence[str]]) -> None:
-    """Adds summaries of the trainable variables whose whole name matches, to be written once per epoch.
+    """Adds summaries of trainable variables with a fully matching name, written once per epoch.
 
     Args:
         rules: pairs of a regular expression and the kinds of summary wanted: of "histogram", "mean", "rms",

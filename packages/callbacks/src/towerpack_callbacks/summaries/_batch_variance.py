@@ -1,4 +1,4 @@
-"""The variance of a tensor over the examples of a batch."""
+"""Records the variance of a tensor over the examples of a batch."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ __all__ = ["BatchVariance"]
 
 @final
 class BatchVariance(Callback):
-    """Puts how much a tensor varies over the examples of a batch, as `<name>_variance`.
+    """Puts the variance of a tensor over the examples of a batch, as `<name>_variance`.
 
-    It is the variance over the first axis, averaged over all others. That of generated images or features
-    falls towards 0 when a generator makes the same of all its random numbers: `CollapseAlarm` watches it.
-    It is computed along with a step, from the same batch.
+    It is the variance over the first axis, averaged over all others. The variance of generated images or
+    features approaches 0 when a generator gives the same output for all random inputs; `CollapseAlarm` can
+    monitor this. It is computed together with a step, from the same batch.
 
     Args:
-        name: name of the tensor, of shape [batch, ...] with two examples or more.
-        every: at which steps.
+        name: name of the tensor, of shape [batch, ...] with at least two examples.
+        every: the period.
 
     Raises:
         ValueError: (at set-up) the tensor has no batch axis.

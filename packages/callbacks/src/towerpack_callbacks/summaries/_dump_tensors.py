@@ -1,4 +1,4 @@
-"""Passes tensors of a step to Python functions, to files, and to images."""
+"""Passes tensors of a step to Python functions, files and images."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ __all__ = ["DumpTensorAsImage", "DumpTensors", "ProcessTensors"]
 
 @final
 class ProcessTensors(Callback):
-    """Calls a function with the values that tensors have in a step.
+    """Calls a function with the values of tensors in a step.
 
-    They are computed along with the step, from the same input.
+    The values are computed together with the step, from the same input.
 
     Args:
         names: names of the tensors.
@@ -27,7 +27,7 @@ class ProcessTensors(Callback):
         every: at which steps.
 
     Raises:
-        TypeError: the function cannot be called.
+        TypeError: the function is not callable.
 
     Example:
         ```python
@@ -53,13 +53,13 @@ class ProcessTensors(Callback):
 
 @final
 class DumpTensors(Callback):
-    """Writes the values that tensors have in a step to `DumpTensor-<global_step>.npz` in the log directory.
+    """Writes the values of tensors in a step to `DumpTensor-<global_step>.npz` in the log directory.
 
     Types that NumPy does not have, such as bfloat16, become float32.
 
     Args:
-        names: names of the tensors, of numbers; each is the key of its array.
-        every: at which steps. Writes one file per step: choose a long period.
+        names: names of numeric tensors; each name is the key of its array.
+        every: the period. Choose a long one, since each time adds a file.
 
     Raises:
         ValueError: (at set-up) the run has no log directory.
@@ -76,8 +76,8 @@ class DumpTensors(Callback):
         texts = [tensor.name for tensor in self._tensors if tensor.dtype.base_dtype == tf.string]
         if texts:
             raise TypeError(
-                f"DumpTensors writes tensors of numbers, received {', '.join(texts)} of text. Write them by "
-                "ProcessTensors and a function of yours."
+                f"DumpTensors writes tensors of numbers, received {', '.join(texts)} of text. Write them "
+                "with ProcessTensors and a function."
             )
 
     def step_fetches(self) -> Sequence[StepFetch]:
@@ -86,21 +86,21 @@ class DumpTensors(Callback):
     def _write(self, values: list[Any]) -> None:
         self._dir.mkdir(parents=True, exist_ok=True)
         arrays = {name: np.asarray(value) for name, value in zip(self._names, values)}
-        # Not durable: to wait for the disk would hold up each step that is dumped.
+        # Not durable: waiting for the disk would delay each dumped step.
         write_archive(self._dir / f"DumpTensor-{self.global_step}.npz", arrays, durable=False)
 
 
 @final
 class DumpTensorAsImage(Callback):
-    """Puts a tensor's value to the monitors as an image, and nothing to the disk by itself.
+    """Puts a tensor's value to the monitors as an image; it writes no files itself.
 
-    It is computed along with a step, from the same input.
+    The value is computed together with a step, from the same input.
 
     Args:
         name: name of the tensor.
         prefix: the image's name; None: the tensor's.
-        map_func: turns the value into an image or images: [height, width], [height, width, channels] or
-            [number, height, width, channels]. None: the value is one already.
+        map_func: converts the value to an image or images: [height, width], [height, width, channels] or
+            [number, height, width, channels]. None: the value already is an image.
         scale: the factor from the values to 0…255.
         every: at which steps.
     """

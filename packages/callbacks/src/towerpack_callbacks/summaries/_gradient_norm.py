@@ -18,12 +18,12 @@ __all__ = ["GradientNorm"]
 class GradientNorm(Callback):
     """Puts the L2 norm of all gradients that the optimizer applies, as `gradient_norm`.
 
-    They are found in the graph, as they are applied: averaged over towers, clipped. They are computed along
-    with the step, and only at the steps where they are wanted.
+    The gradients are found in the graph as applied: averaged over towers, clipped. The norms are computed
+    together with the step, and only when due.
 
     Args:
-        per_variable: put each one's norm, too, as `gradient_norm/<variable>`.
-        every: at which steps.
+        per_variable: also put the norm of each gradient, as `gradient_norm/<variable>`.
+        every: the period.
 
     Raises:
         ValueError: (at set-up) no gradient is found in the graph.
@@ -38,8 +38,8 @@ class GradientNorm(Callback):
         applied = find_applied_gradients(self.graph)
         if not applied:
             raise ValueError(
-                "GradientNorm finds no optimizer's update in the graph. Where an optimizer is made of other "
-                "ops than TensorFlow's own updates, put the norm yourself: "
+                "GradientNorm finds no optimizer's update in the graph. If the optimizer does not use "
+                "TensorFlow's update ops, put the norm yourself: "
                 "tf.summary.scalar('gradient_norm', tf.linalg.global_norm(gradients))."
             )
         self._names = [gradient.variable.op.name for gradient in applied] if self._per_variable else []

@@ -1,4 +1,4 @@
-"""Puts images side by side, as one image."""
+"""Arranges images in a grid, as one image."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ def image_grid(
     border: int = 2,
     background: int = 255,
 ) -> npt.NDArray[np.uint8]:
-    """Puts images side by side, row by row, as one image.
+    """Arranges images in a grid, row by row, as one image.
 
     Args:
         images: shape [number, height, width, channels] with 1 to 4 channels, or [number, height, width].
-        columns: how many images a row has; the last row may have fewer.
-        value_range: the values that become 0 and 255, such as (-1, 1) of a generator that ends with tanh;
-            what is outside is clipped, and NaN is the middle.
-        border: number of pixels between images, and around them.
-        background: brightness there, from 0 to 255.
+        columns: the number of images per row; the last row may have fewer.
+        value_range: the values that become 0 and 255, such as (-1, 1) for a generator that ends with tanh;
+            other values are clipped, and NaN becomes the middle.
+        border: number of pixels between and around images.
+        background: brightness of the border, from 0 to 255.
 
     Returns:
-        uint8 of shape [height, width, channels]; one channel where images have none.
+        uint8 of shape [height, width, channels]; one channel for images without a channel axis.
 
     Raises:
-        ValueError: the shape is none of these, there is no column, or the range is empty.
+        ValueError: the shape is not one of these, the number of columns is below 1, or the range is empty.
 
     Example:
         >>> image_grid(np.zeros([5, 8, 8, 3]), columns=3).shape  # 2 rows of 3
@@ -58,14 +58,14 @@ def image_grid(
 
 
 def check_images(shown: str, shape: tuple[int, ...]) -> None:
-    """Checks that a shape is that of images.
+    """Checks that a shape is a batch of images.
 
     Args:
-        shown: whose images they are, for the message.
+        shown: the owner of the images, for the message.
         shape: the shape.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it is not.
     """
     is_colourful = len(shape) == 4 and shape[3] in PNG_CHANNELS
     if not (is_colourful or len(shape) == 3) or 0 in shape:

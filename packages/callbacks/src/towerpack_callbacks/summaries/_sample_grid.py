@@ -1,4 +1,4 @@
-"""Pictures of what a generator makes of the same random numbers, over time."""
+"""Pictures of a generator's output for fixed random inputs, over time."""
 
 from __future__ import annotations
 
@@ -22,33 +22,33 @@ Draw = Callable[[np.random.Generator, tuple[int, ...]], np.ndarray]
 
 @final
 class SampleGrid(Callback):
-    """Draws, at each trigger, what the generator makes of the same inputs, as one picture of many samples.
+    """Draws the generator's output for fixed inputs at each trigger, as one picture of many samples.
 
-    Pictures are files, `<log_dir>/images/<name>/<global_step>.png`, which the page of `python -m
-    towerpack_callbacks plot` shows over time, and are put to the monitors, so that TensorBoard shows them.
-    Random inputs are drawn once, when the training is set up; they are in the callback's state, so that a
-    resumed run goes on with the same. A run that resumes, or starts anew in the same directory, removes
-    pictures of later steps than its own.
+    Pictures are files, `<log_dir>/images/<name>/<global_step>.png`, which the page of
+    `python -m towerpack_callbacks plot` shows over time, and are put to the monitors, so that TensorBoard
+    shows them. Random inputs are drawn once, at set-up; they are part of the callback's state, so that a
+    resumed run uses the same inputs. A run that resumes or restarts in the same directory removes pictures of
+    steps after its first one.
 
-    The model is run as it evaluates. `ema.applied_to(SampleGrid(...))` draws with averaged weights.
+    The model runs in evaluation mode. `ema.applied_to(SampleGrid(...))` draws with averaged weights.
 
     Args:
         output: name of the tensor of generated images, [number, height, width, channels] with 1 to 4
             channels, or [number, height, width].
-        inputs: what to feed, by name of an input or a tensor: an array with a row for each sample, such as
-            labels; or a function of a NumPy generator and a shape that draws one. None: "z", drawn from the
-            normal distribution.
-        rows: how many rows of samples a picture has.
-        columns: how many samples a row has.
-        value_range: the values that are black and white.
-        seed: seed of what is drawn.
+        inputs: the feeds, by name of an input or a tensor: an array with a row for each sample, such as
+            labels; or a function of a NumPy generator and a shape that draws an array. None: "z", drawn from
+            the normal distribution.
+        rows: the number of rows of samples.
+        columns: the number of samples per row.
+        value_range: the values of black and white.
+        seed: seed of the random inputs.
         name: name of the pictures and of their folder.
 
     Raises:
         TypeError: an input is neither an array nor a function.
-        ValueError: an argument is not as above; or (at set-up) the run has no log directory, an input's shape
-            is not known, or the output is no image.
-        CheckpointError: (when it resumes) the saved inputs have other names or shapes.
+        ValueError: an argument is invalid; or (at set-up) the run has no log directory, an input's shape is
+            unknown, or the output is not an image.
+        CheckpointError: (on resume) the saved inputs have other names or shapes.
 
     Example:
         ```python
@@ -84,7 +84,9 @@ class SampleGrid(Callback):
     def _as_rows(self, key: str, given: Any) -> np.ndarray:
         array = np.asarray(given)
         if array.dtype.kind not in "fiub":
-            raise TypeError(f"SampleGrid(inputs={{{key!r}: ...}}) takes an array or a function: {given!r}.")
+            raise TypeError(
+                f"SampleGrid(inputs={{{key!r}: ...}}) takes an array or a function, received {given!r}."
+            )
         if not array.ndim or len(array) != self._number:
             raise ValueError(
                 f"SampleGrid's input {key!r} has shape {array.shape}: expected {self._number} rows, one for "
@@ -109,8 +111,9 @@ class SampleGrid(Callback):
         rest = tensor.shape[1:] if tensor.shape.rank else None
         if rest is None or not rest.is_fully_defined():
             raise ValueError(
-                f"SampleGrid draws as many numbers as {tensor.op.name!r} has after its first axis, but that "
-                f"has shape {tensor.shape}. Give it one in the model, such as [None, 64]."
+                f"SampleGrid draws random inputs of the shape of {tensor.op.name!r} after its first axis, "
+                f"but that tensor has shape {tensor.shape}. Give it a static shape in the model, such as "
+                "[None, 64]."
             )
         return (self._number, *rest.as_list())
 
@@ -134,8 +137,8 @@ class SampleGrid(Callback):
         there = {key: array.shape for key, array in saved.items()}
         if here != there:
             raise CheckpointError(
-                f"{self} draws inputs of shapes {here}; those of the checkpoint have {there}. Leave rows, "
-                "columns and inputs as they were, or start a new run."
+                f"{self} draws inputs of shapes {here}; those of the checkpoint have {there}. Use the same "
+                "rows, columns and inputs as before, or start a new run."
             )
         self._drawn = saved
 

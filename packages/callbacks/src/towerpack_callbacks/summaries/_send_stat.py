@@ -21,14 +21,14 @@ _PATIENCE_SECONDS = 30
 class SendStat(Callback):
     """Runs a shell command with the latest values of statistics, at each trigger.
 
-    The training waits for it, up to 30 seconds. A command that fails is logged, and training goes on.
+    The training waits for the command, up to 30 seconds. A failing command is logged, and training continues.
 
     Args:
-        command: the command, with each value's place as in `str.format`: "{validation_error:.3f}".
-        names: one name of a statistic or several; their producers must come before.
+        command: the command, with a `str.format` placeholder for each value: "{validation_error:.3f}".
+        names: one or more names of statistics; their producers must come before.
 
     Raises:
-        ValueError: the command has a place for a statistic that is not among the names.
+        ValueError: the command has a placeholder for a statistic that is not among the names.
 
     Example:
         ```python
@@ -43,8 +43,8 @@ class SendStat(Callback):
         unknown = sorted(places - set(self._names))
         if unknown:
             raise ValueError(
-                f"SendStat: the command has a place for {unknown[0]!r}, but the names are {self._names}. "
-                "Add it to them; a brace that is meant as such is written twice."
+                f"SendStat: the command has a placeholder for {unknown[0]!r}, but the names are "
+                f"{self._names}. Add it to the names; write a literal brace twice."
             )
 
     def consumes(self) -> Sequence[str]:
@@ -53,7 +53,7 @@ class SendStat(Callback):
     def _trigger(self) -> None:
         monitors = self.trainer.monitors
         if not all(name in monitors for name in self._names):
-            return  # a statistic with a longer period than ours is not there yet
+            return  # a statistic with a longer period than ours has no value yet
         command = self._command.format(**{name: monitors.get_latest(name) for name in self._names})
         try:
             done = subprocess.run(

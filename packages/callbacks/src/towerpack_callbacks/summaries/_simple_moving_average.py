@@ -1,4 +1,4 @@
-"""Records the mean of a tensor's last values."""
+"""Records the mean of a tensor's latest values."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ __all__ = ["SimpleMovingAverage"]
 
 @final
 class SimpleMovingAverage(Callback):
-    """Puts the mean of the values that scalar tensors had in the last steps, as `<name>/SMA`.
+    """Puts the mean of scalar tensors over the latest steps, as `<name>/SMA`.
 
     Args:
         names: names of scalar tensors.
-        window_size: how many steps.
+        window_size: the number of steps.
 
     Raises:
         ValueError: the window is not a positive whole number.

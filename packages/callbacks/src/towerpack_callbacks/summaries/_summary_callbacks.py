@@ -1,4 +1,4 @@
-"""Callbacks that bring summaries from the graph to the monitors."""
+"""Callbacks that pass summaries of the graph to the monitors."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ __all__ = ["MergeAllSummaries", "MovingAverageSummary"]
 
 @final
 class MovingAverageSummary(Callback):
-    """Keeps the moving averages that `add_moving_summary` declared, and puts them once per epoch.
+    """Computes the moving averages declared by `add_moving_summary`, and puts them once per epoch.
 
-    They are kept in the graph, in one local variable, and include every step. They start unbiased (the
-    weights of the values seen so far add up to one) and survive a restart. A message tells of the first that
-    are not finite, once in a training.
+    They are stored in one local variable of the graph and include every step. They are unbiased from the
+    start (the weights of all values so far add up to one) and survive a restart. The first non-finite
+    averages cause a message, once per training.
 
     Args:
-        decay: how much of the old average each step keeps, in [0, 1).
+        decay: the weight of the old average in each step, in [0, 1).
         collection: the graph collection of scalar tensors to average.
 
     Raises:
@@ -43,11 +43,11 @@ class MovingAverageSummary(Callback):
         self._told_non_finite = False
         scalars = self.graph.get_collection(self._collection)
         self._tags = [summary_tag(scalar.name) for scalar in scalars]
-        # One sum of weighted values per scalar and, in the last place, the sum of the weights.
+        # One sum of weighted values per scalar and, as the last element, the sum of the weights.
         self._sums = np.zeros(len(scalars) + 1, np.float32)
         if not scalars:
             return
-        # Not fetched: bringing a few numbers to Python takes longer than all of these ops.
+        # Not fetched: fetching a few numbers takes longer than all of these ops.
         values = tf.stack([*(tf.cast(scalar, tf.float32) for scalar in scalars), 1.0])
         self._start = tf.placeholder(tf.float32, self._sums.shape, "start")
         variable = tf.Variable(self._start, False, collections=[], name="sums", use_resource=True)
@@ -75,15 +75,15 @@ class MovingAverageSummary(Callback):
         if tags and not self._told_non_finite:
             self._told_non_finite = True
             self.trainer.monitors.put_message(
-                f"epoch {self.epoch_num}: not finite, {', '.join(tags)}. The callback TerminateOnNaN() would "
-                "stop at the first step with such a gradient or cost, and say where it comes from."
+                f"epoch {self.epoch_num}: not finite, {', '.join(tags)}. The callback TerminateOnNaN() "
+                "stops at the first step with such a gradient or cost, and reports its origin."
             )
 
     def _after_train(self) -> None:
         self._read = None  # the session may be broken
 
     def _current(self) -> np.ndarray:
-        """Returns the sums after the last step; when the training is over, those of the last call."""
+        """Returns the sums after the last step; after the training, those of the last call."""
         if self._read is not None:
             self._sums = self._read()
         return self._sums
@@ -98,7 +98,7 @@ class MovingAverageSummary(Callback):
         return {"weight": weight, "sum": dict(zip(self._tags, sums))}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        # Averages of one weight: with a new scalar among them, all start again.
+        # All averages share one sum of weights: if a scalar is new, all start again.
         if set(state.get("sum", ())) == set(self._tags) and self._tags:
             self._sums[:] = [*(state["sum"][tag] for tag in self._tags), state["weight"]]
 
@@ -108,8 +108,8 @@ class MergeAllSummaries(Callback):
     """Evaluates all `tf.summary` ops together with the last step of each epoch, and puts them.
 
     Args:
-        period: evaluate them every so many steps, too; 0 for never.
-        key: the graph collection they are in.
+        period: also evaluate them every `period` steps; 0 for never.
+        key: the graph collection of the summaries.
     """
 
     def __init__(self, period: int = 0, key: str = tf.GraphKeys.SUMMARIES) -> None:
@@ -133,7 +133,7 @@ class MergeAllSummaries(Callback):
         self.trainer.monitors.put_summary(serialized)
 
     def headlines(self) -> Sequence[str]:
-        # Those of all weights among them: for files, and for whom asks for all.
+        # They may include summaries of all weights, too many for the console by default.
         return ()
 
     def produces_in_run(self) -> Sequence[str]:

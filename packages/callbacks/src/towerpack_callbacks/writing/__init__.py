@@ -1,4 +1,4 @@
-"""How files are written: whole or not at all, line by line, and beside the training."""
+"""Writes files: atomically, line by line, and in the background."""
 
 from ._archive import write_archive
 from ._atomic_write import atomic_write, sync

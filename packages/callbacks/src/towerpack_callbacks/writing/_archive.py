@@ -1,4 +1,4 @@
-"""Writes arrays to a NumPy archive, under any names."""
+"""Writes arrays to a NumPy archive, with any names."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ __all__ = ["write_archive"]
 
 
 def write_archive(path: Path, arrays: Mapping[str, np.ndarray[Any, Any]], durable: bool = True) -> None:
-    """Writes a `.npz` archive, which replaces the one at `path` in one step; `np.load` reads it.
+    """Writes a `.npz` archive atomically, replacing an existing one; `np.load` reads it.
 
     Types that NumPy does not have, such as bfloat16, become float32.
 
     Args:
-        path: the archive to make.
+        path: the path of the archive.
         arrays: arrays by name.
-        durable: whether a crash of the machine, too, leaves one of the two; see `atomic_write`.
+        durable: whether the old or new file also survives a crash of the machine; see `atomic_write`.
 
     Raises:
-        TypeError: an array is masked, or holds Python objects, such as text.
-        OSError: the file cannot be written; the one at `path` is as it was.
+        TypeError: an array is masked or contains Python objects, such as text.
+        OSError: the file cannot be written; an existing file is unchanged.
     """
     objects = sorted(
         name
@@ -35,7 +35,7 @@ def write_archive(path: Path, arrays: Mapping[str, np.ndarray[Any, Any]], durabl
     )
     if objects:
         raise TypeError(
-            "A NumPy archive holds plain arrays, received arrays that are masked or hold objects or text: "
+            "A NumPy archive stores plain arrays; received masked arrays, or arrays of objects or text: "
             f"{', '.join(objects)}. Leave them out."
         )
     with atomic_write(path, durable=durable) as aside:
@@ -43,10 +43,10 @@ def write_archive(path: Path, arrays: Mapping[str, np.ndarray[Any, Any]], durabl
 
 
 def _write(path: Path, arrays: Mapping[str, np.ndarray[Any, Any]]) -> None:
-    # Not by np.savez, which takes names as keyword arguments: a variable may be called "file".
+    # Not with np.savez, which takes names as keyword arguments: a variable may be called "file".
     with zipfile.ZipFile(path, "w") as archive:
         for name, array in arrays.items():
-            # Dtypes that other packages have registered are those that NumPy cannot read without them.
+            # NumPy cannot read dtypes of other packages without these packages.
             kept = array.astype(np.float32) if array.dtype.isbuiltin == 2 else array
             with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
                 np.lib.format.write_array(file, kept, allow_pickle=False)

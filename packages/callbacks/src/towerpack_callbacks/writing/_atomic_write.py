@@ -1,4 +1,4 @@
-"""Replaces a file in one step, so that a reader sees the old one or the new one."""
+"""Replaces a file atomically, so that a reader sees either the old or the new one."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from pathlib import Path
 __all__ = ["atomic_write", "sync"]
 
 _OF_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
-# The errors of mounts whose directories are no files, such as those of object stores.
+# The errors of mounts without directory files, such as object stores.
 _CANNOT_FLUSH = (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP)
 
 
 @contextlib.contextmanager
 def atomic_write(path: Path, aside: Path | None = None, durable: bool = False) -> Iterator[Path]:
-    """Gives the path of a new file, which replaces the one at `path` when the block ends without an error.
+    """Yields the path of a new file, which replaces the one at `path` when the block ends without an error.
 
-    After an error the new file is removed, and the one at `path` is as it was.
+    After an error the new file is removed, and the one at `path` is unchanged.
 
     Args:
-        path: the file to replace, or to make. The target of a symbolic link is replaced, and keeps its mode.
-        aside: where to write, in the same directory; `path` is then replaced itself, also if it is a link.
-            None: an empty file with a hidden name, which the next writer of `path` removes if this process
-            is killed.
-        durable: flush the content to the disk before the file gets its name, so that a crash of the machine
-            leaves one of the two, too.
+        path: the file to replace or create. The target of a symbolic link is replaced, and keeps its mode.
+        aside: the temporary path, in the same directory; `path` itself is then replaced, even if it is a
+            link. None: an empty file with a hidden name, which the next writer of `path` removes if this
+            process is killed.
+        durable: flush the content to the disk before the rename, so that the old or the new file also
+            survives a crash of the machine.
 
     Raises:
         OSError: the file cannot be written or renamed.
@@ -59,7 +59,7 @@ def atomic_write(path: Path, aside: Path | None = None, durable: bool = False) -
 
 
 def sync(path: Path) -> None:
-    """Flushes a file, or the names in a directory, to the disk; some mounts cannot do so for a directory."""
+    """Flushes a file, or the entries of a directory, to the disk; some mounts do not support directories."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -103,11 +103,11 @@ def _locked_aside(target: Path, mode: int) -> tuple[Path, int]:
     while True:
         aside = target.with_name(f"{prefix}{secrets.token_hex(8)}.writing")
         descriptor = os.open(aside, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
-        with contextlib.suppress(OSError):  # a file system without locks: nothing is removed there
+        with contextlib.suppress(OSError):  # no removal on file systems without locks
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         if aside.exists():
             return aside, descriptor
-        os.close(descriptor)  # another writer took it for a leftover before it was locked
+        os.close(descriptor)  # another writer removed it as a leftover before it was locked
 
 
 def _remove_leftovers(directory: Path, prefix: str) -> None:

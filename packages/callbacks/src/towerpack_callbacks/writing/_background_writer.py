@@ -1,7 +1,7 @@
-"""Calls made by a thread, so that the step loop does not wait for disks and networks.
+"""Runs calls in a thread, so that the step loop does not wait for disks and networks.
 
-The threads are those of `ThreadPoolExecutor`, so an interpreter that ends waits for all calls. This module
-imports nothing of the wheel.
+The threads belong to a `ThreadPoolExecutor`, so the interpreter waits for all calls at exit. This module has
+no imports from the wheel.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ __all__ = ["BackgroundJob", "BackgroundWriter", "Batches"]
 
 Item = TypeVar("Item")
 
-# Enough for any burst; a disk that stands still must slow the loop down, not fill the memory.
+# Enough for any burst; a stalled disk must slow down the loop, not fill the memory.
 _CAPACITY = 10_000
-# How many further errors are named.
+# The number of further errors in the notes.
 _NOTES = 5
 
 
 @final
 class BackgroundJob:
-    """Runs jobs beside the thread that starts them, at most one at a time.
+    """Runs jobs in a background thread, at most one at a time.
 
     Args:
         name: name of the thread.
-        on_failure: called on that thread, at once, with the exception of a job.
+        on_failure: called in that thread with the exception of a job, immediately.
     """
 
     def __init__(self, name: str, on_failure: Callable[[Exception], None]) -> None:
@@ -39,10 +39,10 @@ class BackgroundJob:
         self._running: tuple[ThreadPoolExecutor, Future[None]] | None = None
 
     def start(self, job: Callable[[], None]) -> None:
-        """Starts a job, after waiting for the one before.
+        """Starts a job, after waiting for the previous one.
 
         Raises:
-            Exception: the job before raised it.
+            Exception: the previous job raised it.
         """
         self.wait()
         pool = ThreadPoolExecutor(1, thread_name_prefix=self._name)
@@ -50,7 +50,7 @@ class BackgroundJob:
         pool.shutdown(wait=False)  # the thread ends with the job
 
     def wait(self) -> None:
-        """Waits for the running job, if there is one; a second call has nothing to wait for.
+        """Waits for the running job, if any; a second call returns at once.
 
         Raises:
             Exception: the job raised it.
@@ -70,12 +70,12 @@ class BackgroundJob:
 
 @final
 class BackgroundWriter:
-    """Makes calls in a thread of its own, one after another, in the order they are submitted.
+    """Runs calls in a separate thread, one after another, in the order of submission.
 
-    Nothing submitted is lost while the process can still run Python: `flush` waits for all of it, and so does
-    the interpreter's exit, also when the loop was left by an exception. An exception of a call is raised by
-    the next `submit`, `flush` or `close`, as it is; the calls after it are still made. If more of them have
-    failed by then, its notes say with what.
+    No submitted call is lost while the process can run Python: `flush` and the interpreter's exit wait for
+    all calls, also if an exception ended the loop. The next `submit`, `flush` or `close` raises the exception
+    of a failed call; the calls after it still run. If several have failed by then, the notes of the exception
+    list the others.
 
     Args:
         name: name of the thread.
@@ -89,11 +89,11 @@ class BackgroundWriter:
         self._close_pool: weakref.finalize[Any, Any] | None = None
 
     def submit(self, call: Callable[[], Any]) -> None:
-        """Has `call()` made soon. Waits only while ten thousand other calls are still to be made."""
+        """Schedules `call()`. Blocks only while ten thousand other calls are pending."""
         room, errors = self._room, self._errors
         room.acquire()
 
-        # It holds no reference to the writer, which would never be garbage then.
+        # It has no reference to the writer, which would prevent its garbage collection.
         def make() -> None:
             try:
                 call()
@@ -108,7 +108,7 @@ class BackgroundWriter:
             raise earlier
 
     def flush(self) -> None:
-        """Waits until all submitted calls are made, and raises the first of their exceptions."""
+        """Waits for all submitted calls, and raises the first of their exceptions."""
         if self._pool is not None:
             _submit(self._pool, _do_nothing).result()
         self._raise_error()
@@ -137,7 +137,7 @@ class BackgroundWriter:
             return None
         first, *others = errors
         for error in others[:_NOTES]:
-            first.add_note(f"A later call of the thread {self._name!r} failed, too: {error!r}")
+            first.add_note(f"A later call of the thread {self._name!r} also failed: {error!r}")
         if len(others) > _NOTES:
             first.add_note(f"So did {len(others) - _NOTES} more.")
         return first
@@ -145,13 +145,13 @@ class BackgroundWriter:
 
 @final
 class Batches(Generic[Item]):
-    """Hands items to a background writer in batches, each of those that came since it was last free.
+    """Passes items to a background writer in batches: all items since the writer was last free.
 
-    That is one call for each item when few come, and few calls of many items when many do.
+    Rare items take one call each, and frequent items are combined in few calls.
 
     Args:
-        writer: makes the calls.
-        write: called with items in their order, in the writer's thread.
+        writer: the writer that runs the calls.
+        write: called with items in order, in the writer's thread.
     """
 
     def __init__(self, writer: BackgroundWriter, write: Callable[[list[Item]], None]) -> None:
@@ -161,7 +161,7 @@ class Batches(Generic[Item]):
         self._submitted = False
 
     def put(self, item: Item) -> None:
-        """Has an item written soon. Waits only while ten thousand others are still to be written."""
+        """Schedules an item. Blocks only while ten thousand others are pending."""
         self._items.append(item)
         if not self._submitted:
             self._submitted = True
@@ -170,7 +170,7 @@ class Batches(Generic[Item]):
             self._writer.flush()
 
     def _drain(self) -> None:
-        # First: an item that comes from here on needs another call.
+        # First, because an item added from here on needs another call.
         self._submitted = False
         batch = []
         while self._items:
@@ -180,11 +180,12 @@ class Batches(Generic[Item]):
 
 
 def _submit(pool: ThreadPoolExecutor, call: Callable[[], None]) -> Future[None]:
-    """Hands a call to a pool, or makes it here if the pool takes none because the interpreter ends."""
+    """Submits a call to a pool, or runs it here if the pool is closed because the interpreter exits."""
     try:
         return pool.submit(call)
     except RuntimeError:
-        # The main thread is over, but a training in another thread goes on, and writes by itself from now on.
+        # The main thread has ended, but a training in another thread is running; from now on it writes by
+        # itself.
         pool.shutdown(wait=True)
     made: Future[None] = Future()
     try:
@@ -197,9 +198,9 @@ def _submit(pool: ThreadPoolExecutor, call: Callable[[], None]) -> Future[None]:
 
 
 def _do_nothing() -> None:
-    """Does nothing: when this call is made, all calls before it are."""
+    """Does nothing: when this call runs, all earlier calls are done."""
 
 
 def _close(pool: ThreadPoolExecutor, pid: int) -> None:
-    if os.getpid() == pid:  # a forked child has the queue, but not the thread
+    if os.getpid() == pid:  # a forked child has the queue but not the thread
         pool.shutdown(wait=True)

@@ -1,4 +1,4 @@
-"""Appends lines to a file that stays readable whenever the process is killed."""
+"""Appends lines to a file that remains readable if the process is killed."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ Item = TypeVar("Item")
 
 @final
 class LineFile(Generic[Item]):
-    """Appends whole lines. Lines that could not be written are kept, and go out with the next ones.
+    """Appends complete lines. Lines that could not be written are kept and written with the next ones.
 
     Args:
-        path: the file; it is made when the first line is written.
-        encode: makes a line, without its end, out of an item.
+        path: the file; it is created with the first line.
+        encode: converts an item to a line, without the line end.
     """
 
     def __init__(self, path: Path, encode: Callable[[Item], str]) -> None:
@@ -35,7 +35,7 @@ class LineFile(Generic[Item]):
         """Writes a line for each item.
 
         Raises:
-            OSError: the lines cannot be written. The file ends with a whole line all the same.
+            OSError: the lines cannot be written. The file still ends with a complete line.
         """
         self._unwritten += "".join(f"{self._encode(item)}\n" for item in items).encode("utf-8")
         self._write()
@@ -55,10 +55,10 @@ class LineFile(Generic[Item]):
         self._unwritten = b""
 
     def close(self) -> None:
-        """Writes the rest and closes the file; the next line opens it again, by its name.
+        """Writes the remaining lines and closes the file; the next line reopens it by name.
 
         Raises:
-            OSError: the rest cannot be written; the file is closed all the same.
+            OSError: the remaining lines cannot be written; the file is closed anyway.
         """
         try:
             if self._unwritten:
@@ -72,25 +72,25 @@ class LineFile(Generic[Item]):
 def prepare_lines(path: Path) -> None:
     """Prepares the path of a file of lines that an earlier run may have left.
 
-    A directory in its place gets another name. Of a last line without its end, which a killed process or a
-    full disk leaves, a warning is logged.
+    A directory in its place is renamed. An incomplete last line, left by a killed process or a full disk,
+    causes a warning.
 
     Raises:
         OSError: the directory cannot be renamed, or the file cannot be read.
     """
     if path.is_dir():
         aside = free_name(path)
-        _log.warning("%s is a directory, where a file was expected; it is now %s.", path, aside.name)
+        _log.warning("%s is a directory, expected a file; renamed it to %s.", path, aside.name)
         os.rename(path, aside)
     elif path.exists() and path.stat().st_size:
         with path.open("rb") as file:
             file.seek(-1, os.SEEK_END)
             if file.read() != b"\n":
-                _log.warning("%s ends within a line, as a killed run leaves it.", path)
+                _log.warning("%s ends with an incomplete line of a killed run.", path)
 
 
 def free_name(path: Path) -> Path:
-    """Returns a path beside another one that is free: with the first number behind its name."""
+    """Returns a free path in the same directory: the name with the first free number appended."""
     number = 1
     while os.path.lexists(candidate := path.with_name(f"{path.name}.{number}")):
         number += 1
@@ -98,10 +98,10 @@ def free_name(path: Path) -> Path:
 
 
 def cut_lines_after(path: Path, is_kept: Callable[[bytes], bool]) -> None:
-    """Cuts a file off after the last line that is kept, such as the last one of a checkpoint's step.
+    """Truncates a file after the last line to keep, such as that of a checkpoint's step.
 
-    Lines are looked at from the end, so a long file costs no more than a short one. A last line without its
-    end is looked at, too, and gets its end if it is kept.
+    Lines are checked from the end, so a long file costs no more than a short one. An incomplete last line is
+    also checked, and completed with a line end if it is kept.
     """
     with path.open("r+b") as file:
         size = file.seek(0, os.SEEK_END)

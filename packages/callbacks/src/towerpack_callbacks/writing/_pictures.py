@@ -1,6 +1,6 @@
-"""Pictures that a run makes now and then: `<log_dir>/images/<name>/<global_step>.png`.
+"""Pictures of a run: `<log_dir>/images/<name>/<global_step>.png`.
 
-PNG needs nothing but zlib, which Python has; so pictures are written and read without another library.
+PNG needs only zlib, which is part of Python, so no other library is needed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["PNG_CHANNELS", "cut_pictures_after", "encode_png", "find_pictures", 
 
 _FOLDER = "images"
 _FILE = re.compile(r"(\d+)\.png")
-# PNG's number for each number of channels: grey, grey with alpha, RGB, RGBA.
+# PNG's colour type by number of channels: grey, grey with alpha, RGB, RGBA.
 _COLOUR_TYPES = {1: 0, 2: 4, 3: 2, 4: 6}
 PNG_CHANNELS = frozenset(_COLOUR_TYPES)
 
@@ -32,7 +32,7 @@ def encode_png(image: np.ndarray) -> bytes:
     """
     height, width, channels = image.shape
     header = struct.pack(">IIBBBBB", width, height, 8, _COLOUR_TYPES[channels], 0, 0, 0)
-    # Each row starts with the number of its filter: 0, none.
+    # Each row starts with its filter type: 0 for no filter.
     rows = np.concatenate([np.zeros((height, 1), np.uint8), image.reshape(height, -1)], axis=1)
     parts = [(b"IHDR", header), (b"IDAT", zlib.compress(rows.tobytes())), (b"IEND", b"")]
     return b"\x89PNG\r\n\x1a\n" + b"".join(_png_chunk(kind, data) for kind, data in parts)
@@ -43,13 +43,13 @@ def _png_chunk(kind: bytes, data: bytes) -> bytes:
 
 
 def write_picture(log_dir: Path, name: str, global_step: int, image: np.ndarray) -> Path:
-    """Writes the picture of a step, whole or not at all, and returns its path.
+    """Writes the picture of a step atomically, and returns its path.
 
     Args:
         log_dir: the run's directory.
-        name: name of the series of pictures, which is that of its folder.
+        name: name of the series of pictures and of its folder.
         global_step: the number of finished steps.
-        image: as `encode_png` takes it.
+        image: the image, as in `encode_png`.
 
     Raises:
         OSError: the file cannot be written.
@@ -62,14 +62,14 @@ def write_picture(log_dir: Path, name: str, global_step: int, image: np.ndarray)
 
 
 def find_pictures(log_dir: Path) -> dict[str, list[tuple[int, Path]]]:
-    """Returns steps and paths of the pictures in a run's directory, by the name of their series."""
+    """Returns steps and paths of the pictures in a run's directory, by name of the series."""
     folders = (log_dir / _FOLDER).glob("*/")
     found = {folder.name: _pictures_in(folder) for folder in sorted(folders)}
     return {name: pictures for name, pictures in found.items() if pictures}
 
 
 def cut_pictures_after(log_dir: Path, name: str, last_step: int) -> None:
-    """Removes the pictures of later steps than that of a checkpoint, since those steps will run again."""
+    """Removes the pictures of steps after a checkpoint, since those steps will run again."""
     for step, path in _pictures_in(log_dir / _FOLDER / name):
         if step > last_step:
             path.unlink()

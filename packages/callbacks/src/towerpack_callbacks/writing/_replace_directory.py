@@ -1,4 +1,4 @@
-"""Replaces a directory by another one, in one step where the system can."""
+"""Replaces a directory by another one, atomically if the system supports it."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from ._atomic_write import sync
 
 __all__ = ["replace_directory"]
 
-# Of Linux: <fcntl.h> and <linux/fs.h>.
+# Constants of Linux: <fcntl.h> and <linux/fs.h>.
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2
-# The errors of file systems and systems that cannot exchange two names.
+# The errors of systems and file systems that cannot exchange two names.
 _CANNOT_EXCHANGE = (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP)
 
 
 def replace_directory(aside: Path, path: Path) -> None:
-    """Renames the directory `aside` to `path`, whatever is there; then flushes the directory around it.
+    """Renames the directory `aside` to `path`, replacing an existing one; then flushes the parent directory.
 
     Raises:
-        OSError: the system refused; the directory at `path` is as before.
+        OSError: the operating system reported an error; the directory at `path` is unchanged.
     """
     if not os.path.lexists(path):
         os.rename(aside, path)
@@ -35,7 +35,7 @@ def replace_directory(aside: Path, path: Path) -> None:
 
 
 def _exchange(one: Path, other: Path) -> bool:
-    """Exchanges two names, and returns False where the system cannot."""
+    """Exchanges two names; returns False if the system does not support it."""
     try:
         rename = ctypes.CDLL(None, use_errno=True).renameat2
     except AttributeError:  # a C library before glibc 2.28
@@ -49,7 +49,7 @@ def _exchange(one: Path, other: Path) -> bool:
 
 
 def _replace(aside: Path, path: Path) -> None:
-    """Replaces a directory in two steps, as rename() replaces none that has files in it."""
+    """Replaces a directory in two steps, because rename() cannot replace a non-empty directory."""
     old = aside.with_name(f"{aside.name}.old")
     os.rename(path, old)
     try:

@@ -1,4 +1,4 @@
-"""Names of the files that tell of a run besides its statistics: who writes them and who reads them agree."""
+"""Names of a run's files besides its statistics, shared by their writers and readers."""
 
 from __future__ import annotations
 

@@ -158,15 +158,15 @@ def test_damage_is_refused_or_read_but_never_an_error_of_another_type(tmp_path_f
     ("content", "message"),
     [
         (b"", "has no layer with weights"),
-        (b"\x89PNG\r\n\x1a\n and more", r"is no \.caffemodel"),
-        (field(2, field(1, b"")), "layers are of V0"),
-        (field(2, b"x")[:2] + b"\x08", r"is no \.caffemodel"),
+        (b"\x89PNG\r\n\x1a\n and more", r"is not a \.caffemodel"),
+        (field(2, field(1, b"")), "layers have the V0 format"),
+        (field(2, b"x")[:2] + b"\x08", r"is not a \.caffemodel"),
         (field(100, field(7, field(7, field(1, b"\x03")) + field(5, bytes(8)))), r"shape \[3\] has 2 values"),
         (field(100, field(7, field(7, field(1, varint(2**63) + b"\0")))), "a blob has the shape"),
-        (field(100, field(7, field(5, bytes(7)))), "7 bytes, which are no whole numbers"),
-        (field(100, field(1, b"\xff")), "no text"),
-        (field(100, 5), "is an integer; bytes are expected"),
-        (field(2, field(5, "text")), "field 5 is no integer"),
+        (field(100, field(7, field(5, bytes(7)))), "7 bytes, which is not a whole number of elements"),
+        (field(100, field(1, b"\xff")), "is not text"),
+        (field(100, 5), "is an integer; expected bytes"),
+        (field(2, field(5, "text")), "field 5 is not an integer"),
     ],
 )
 def test_what_is_no_model_is_refused(saved, content, message):

@@ -60,7 +60,7 @@ def test_what_is_cut_short_is_noticed(tmp_path, name):
     path = write_checkpoint(tmp_path / "model-7", VALUES, {"epoch": 2})
     (path / name).write_bytes((path / name).read_bytes()[:-1])
     with pytest.raises(
-        CheckpointError, match=rf"{name} is missing or damaged.*Go on from another checkpoint"
+        CheckpointError, match=rf"{name} is missing or damaged.*Resume from another checkpoint"
     ):
         read_checkpoint(path)
 
@@ -89,7 +89,7 @@ def test_one_writer_for_many_files(tmp_path):
 
 def test_no_checkpoint_there(tmp_path):
     with pytest.raises(
-        CheckpointError, match=r"is no checkpoint, and holds none. Expected a directory with manifest"
+        CheckpointError, match=r"is not a checkpoint and contains none. Expected a directory with manifest"
     ):
         read_checkpoint(tmp_path)
 
@@ -139,7 +139,7 @@ def test_a_full_disk_changes_nothing(tmp_path, monkeypatch):
 
     monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(
-        CheckpointWriteError, match=r"No space left on device.*Earlier checkpoints are whole"
+        CheckpointWriteError, match=r"No space left on device.*Earlier checkpoints are complete"
     ) as error:
         write_checkpoint(tmp_path / "model-2", VALUES, {})
     assert isinstance(error.value.__cause__, OSError)
@@ -200,7 +200,11 @@ def test_unreadable(tmp_path, name):
     np.savez(tmp_path / "cut.npz", a=np.zeros(1000))
     with (tmp_path / "cut.npz").open("r+b") as file:
         file.truncate(500)
-    with pytest.raises(CheckpointError, match=r"cannot be read|names no TensorFlow checkpoint"):
+    with pytest.raises(
+        CheckpointError,
+        match=r"cannot be read|refers to a TensorFlow checkpoint that does "
+        r"not exist",
+    ):
         load_variables(tmp_path / name)
 
 

@@ -83,7 +83,7 @@ def test_the_newest_whole_step_is_taken_where_latest_is_a_stale_copy(tmp_path, c
     as_copy(tmp_path, "latest", "model-10")
     (tmp_path / "model-20/variables.data-00000-of-00001").unlink()
     assert latest_checkpoint(tmp_path).name == "model-15"
-    assert "model-20 is not whole: variables.data-00000-of-00001 is missing" in caplog.text
+    assert "model-20 is incomplete: variables.data-00000-of-00001 is missing" in caplog.text
 
 
 def test_a_copy_that_is_newer_than_all_others_is_taken_and_gets_its_own_name(tmp_path):
@@ -102,7 +102,7 @@ def test_a_copy_whose_name_another_checkpoint_has_is_moved_aside(tmp_path, caplo
     point_to(tmp_path / "latest", tmp_path / "model-10")
     assert load_variables(tmp_path / "latest.1")["w"] == 10
     assert load_variables(tmp_path / "latest")["w"] == -1
-    assert "latest is a directory, where a link was expected; it is now latest.1" in caplog.text
+    assert "latest is a directory, expected a link; renamed it to latest.1" in caplog.text
 
 
 def test_a_directory_that_is_no_checkpoint_is_moved_aside_and_never_removed(tmp_path):

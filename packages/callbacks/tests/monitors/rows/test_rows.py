@@ -123,7 +123,7 @@ def test_a_table_goes_on_after_a_crash(tmp_path, torn):
 
 def test_a_file_that_is_no_such_table_is_left_alone(line):
     (line.log_dir / "stats.csv").write_text("name,age\nAda,36\n")
-    with pytest.raises(ValueError, match=r"stats.csv is no table of statistics: its first columns are"):
+    with pytest.raises(ValueError, match=r"stats.csv is not a table of statistics: its first columns are"):
         line.run([Late()], monitors=[CSVWriter()])
     assert (line.log_dir / "stats.csv").read_text() == "name,age\nAda,36\n"
 

@@ -113,7 +113,7 @@ def test_a_file_that_is_missing_or_damaged_leaves_the_rest(run, report, name):
 
 def test_directories_without_a_run(tmp_path, report):
     (tmp_path / "empty").mkdir()
-    for name, error in (("empty", "empty holds no run"), ("nowhere", "there is no directory")):
+    for name, error in (("empty", "empty contains no run"), ("nowhere", "there is no directory")):
         status, page, said = report(tmp_path / name)
         assert status == 1 and not page
         assert error in said and said.count("\n") == 1

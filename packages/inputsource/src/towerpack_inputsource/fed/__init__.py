@@ -1,4 +1,4 @@
-"""Sources whose tensors are fed with each session call."""
+"""Sources that are fed with each session call."""
 
 from ._feed_input import FeedInput
 from ._placeholder_input import PlaceholderInput, placeholder_for

@@ -37,14 +37,14 @@ __all__ = ["FeedInput"]
 class FeedInput(InputSource):
     """Feeds one datapoint to every run of the session, for one tower.
 
-    Use it for evaluation, for debugging, and where a thread is not wanted: nothing is prefetched, so the step
-    waits while the flow works. Every run of the hooked session takes a datapoint, also a run that needs none.
+    Use it for evaluation, for debugging, or to avoid threads: it does not prefetch, so the step waits for the
+    flow. Every run of the hooked session takes a datapoint, even if the run does not use it.
 
     Args:
-        df: a DataFlow, or another iterable that can be iterated again. A datapoint is a list or tuple in the
+        df: a DataFlow, or another re-iterable object. A datapoint is a list or tuple in the
             order of the specs, or a dict by their names.
-        infinite: start over at the end of a pass. Otherwise the run after the last datapoint raises
-            `tf.errors.OutOfRangeError`, which a monitored session takes for a clean end.
+        infinite: restart at the end of a pass. Otherwise the run after the last datapoint raises
+            `tf.errors.OutOfRangeError`, which ends a monitored session normally.
 
     Raises:
         TypeError: `df` cannot be iterated again.
@@ -70,21 +70,21 @@ class FeedInput(InputSource):
         self._given = False
         self._loaded: Position = None
         self._was_read = False
-        # The position after the last datapoint that a finished run used.
+        # The position after the datapoint of the last finished run.
         self._consumed: Position = None
 
     def seed(self, seed: int) -> None:
-        """Seeds the flow, if it takes a seed."""
+        """Seeds the flow, if it supports seeds."""
         seed_flow(self._flow, seed)
 
     @property
     def sharded(self) -> bool | None:
-        """Whether the flow is one process's share of an order; None if it does not say."""
+        """Whether the flow is one process's share of an order; None if unknown."""
         return is_sharded(self._flow)
 
     @property
     def endless(self) -> bool:
-        """Whether the source starts over at the end of a pass, or the flow has none."""
+        """Whether the source restarts at the end of a pass, or passes of the flow never end."""
         return self.infinite or is_endless(self._flow)
 
     def size(self) -> int | None:
@@ -99,11 +99,11 @@ class FeedInput(InputSource):
         return unread_state(self._flow, self._loaded)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Makes the next session start at a position; None is the beginning."""
+        """Makes the next session start at a position; None for the beginning."""
         self._loaded = loaded_position(self._flow, state)
 
     def refit(self, state: Mapping[str, Any]) -> RefittedState | None:
-        """Translates a state of other batches of the flow; see `InputSource.refit()`."""
+        """Translates a state for other batches of the flow; see `InputSource.refit()`."""
         return refit_position(self._flow, state)
 
     def _setup(self, specs: tuple[tf.TensorSpec, ...]) -> None:
@@ -140,7 +140,7 @@ class FeedInput(InputSource):
         try:
             arrays = self._reader.take()
         except StopIteration:
-            # A monitored session recognises a clean end by exactly this type.
+            # A monitored session recognises a normal end by exactly this type.
             raise tf.errors.OutOfRangeError(
                 None, None, "FeedInput has given each datapoint of the pass."
             ) from None
@@ -152,7 +152,7 @@ class FeedInput(InputSource):
 
 @final
 class _FeedHook(tf.train.SessionRunHook):
-    """Feeds each run, and counts a datapoint as consumed when its run has ended."""
+    """Feeds each run, and counts a datapoint as consumed at the end of its run."""
 
     def __init__(self, source: FeedInput) -> None:
         self._source = source

@@ -1,4 +1,4 @@
-"""Input that the caller feeds: placeholders named after the specs."""
+"""Input fed by the caller: placeholders named after the specs."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ __all__ = ["PlaceholderInput", "fed_placeholder", "placeholder_for"]
 
 @final
 class PlaceholderInput(InputSource):
-    """Makes the placeholders alone, for a predictor or a loop that feeds by itself.
+    """Creates only placeholders, for a predictor or a loop that feeds data itself.
 
-    The placeholders are named after the specs alone, whatever the name scope. A placeholder of that name,
-    dtype and shape that the graph has already is used again, so every call and every source gives the same.
+    The placeholders are named after the specs, independent of the name scope. An existing placeholder with
+    the same name, dtype and shape is reused, so all calls and sources give the same placeholders.
 
     Example:
         >>> with tf.Graph().as_default(), tf.Session() as session:
@@ -39,34 +39,35 @@ class PlaceholderInput(InputSource):
 
 
 def placeholder_for(spec: tf.TensorSpec) -> tf.Tensor:
-    """Returns the current graph's placeholder for a spec, and makes it if the graph has none yet.
+    """Returns the current graph's placeholder for a spec, creating it if necessary.
 
     Raises:
-        SpecError: another op has the name, or the placeholder's dtype or shape is not the declared one.
+        SpecError: another op has the name, or the placeholder's dtype or shape does not match.
     """
     found = _op_named(spec.name)
     if found is not None and found.type != "Placeholder":
         raise SpecError(
-            f"The name {spec.name!r} of {spec!r} is taken in this graph by an op of type {found.type}. "
+            f"The name {spec.name!r} of {spec!r} is already used in this graph by an op of type "
+            f"{found.type}. "
             "Set the source up before the model, or rename one of them."
         )
     return fed_placeholder(spec)
 
 
 def fed_placeholder(spec: tf.TensorSpec) -> tf.Tensor:
-    """Does what `placeholder_for` does, but makes one of another name where another op has that of the spec.
+    """Works like `placeholder_for`, but uses another name if an op already has that of the spec.
 
-    It is for whom feeds by the tensor: from 2.23 on, TensorFlow calls constants `x` and `y` in `tf.multiply`.
+    Use it if you feed by tensor: since version 2.23, TensorFlow names constants in `tf.multiply` `x` and `y`.
 
     Raises:
-        SpecError: the placeholder's dtype or shape is not the declared one.
+        SpecError: the placeholder's dtype or shape does not match.
     """
     found = _op_named(spec.name)
     if found is None or found.type != "Placeholder":
         with tf.name_scope(None), tf.control_dependencies(None):
             return tf.placeholder(spec.dtype, spec.shape, spec.name)
     [tensor] = found.outputs
-    # Compared as text: to TensorShape itself, an unknown dimension equals nothing.
+    # Compare as text: in TensorShape, an unknown dimension equals no other.
     if tensor.dtype != spec.dtype or str(tensor.shape) != str(spec.shape):
         raise SpecError(
             f"The graph already has a placeholder {spec.name!r} of dtype {tensor.dtype.name} and shape "

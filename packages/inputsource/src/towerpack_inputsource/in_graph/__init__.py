@@ -1,4 +1,4 @@
-"""Sources whose tensors TensorFlow computes by itself."""
+"""Sources with tensors computed by TensorFlow."""
 
 from ._constant_input import DummyConstantInput
 from ._tensor_input import TensorInput

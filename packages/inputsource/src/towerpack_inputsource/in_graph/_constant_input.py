@@ -1,4 +1,4 @@
-"""Input of zeros, to measure what the real input costs."""
+"""Input of zeros, to measure the cost of the real input."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ __all__ = ["DummyConstantInput"]
 
 @final
 class DummyConstantInput(InputSource):
-    """Gives zeros on the tower's own device, for ever.
+    """Gives zeros on the tower's device, infinitely.
 
-    Use it to answer "is it the input?": a training that is no faster with zeros is not waiting for data.
+    Use it to find out whether the input is the bottleneck: a training that is not faster with zeros does not
+    wait for data.
 
     Args:
-        shapes: the full shape of each component, in the order of the specs; by default those of the specs,
-            which must then be fully known.
+        shapes: the full shape of each component, in the order of the specs; by default the shapes of the
+            specs, which must then be fully known.
 
     Example:
         >>> with tf.Graph().as_default(), tf.Session() as session:
@@ -43,8 +44,8 @@ class DummyConstantInput(InputSource):
         for spec, shape in zip(specs, given):
             if not shape.is_fully_defined():
                 raise SpecError(
-                    f"The shape {shape} of {spec.name!r} is not fully known, so there is nothing to make. "
-                    "Give the shapes to use: DummyConstantInput(shapes=[...])."
+                    f"The shape {shape} of {spec.name!r} is not fully known. Give the shapes to use: "
+                    "DummyConstantInput(shapes=[...])."
                 )
             if not spec.shape.is_compatible_with(shape):
                 raise SpecError(f"The shape {shape} for {spec.name!r} contradicts the declared {spec.shape}.")
@@ -58,5 +59,5 @@ class DummyConstantInput(InputSource):
 def _zeros(spec: tf.TensorSpec, shape: tf.TensorShape) -> tf.Tensor:
     zero = "" if spec.dtype == tf.string else False if spec.dtype == tf.bool else 0
     constant = tf.constant(zero, spec.dtype, shape, spec.name + "_zeros")
-    # TensorFlow would fold the start of the model away over a constant, but not over a tensor to be fed.
+    # TensorFlow would constant-fold the start of the model over a constant, but not over a feedable tensor.
     return tf.placeholder_with_default(constant, shape, spec.name)

@@ -1,4 +1,4 @@
-"""The ops of `TFDatasetInput`: an iterator over a dataset, made and saved by raw ops alone."""
+"""The ops of `TFDatasetInput`: an iterator over a dataset, created and saved with raw ops."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ _IGNORE_EXTERNAL_STATE = 1
 class DatasetIterator:
     """An iterator in the current graph, shared by all towers.
 
-    It is made of raw ops, because the iterators of `tf.compat.v1.data` take datasets of their own graph
-    alone, and do not give access to the resource that has to be saved.
+    It consists of raw ops, because the iterators of `tf.compat.v1.data` accept only datasets of their own
+    graph and do not give access to the resource to save.
 
     Args:
-        dataset: a dataset made in this graph, or eagerly.
-        infinite: repeat the dataset for ever.
+        dataset: a dataset created in this graph or eagerly.
+        infinite: repeat the dataset infinitely.
         specs: the declaration of its elements.
 
     Attributes:
-        size: number of elements in one pass, or None where it is not known.
+        size: number of elements in one pass, or None if unknown.
         taken: number of elements taken, as a tensor.
 
     Raises:
-        EmptyFlowError: the dataset is to be repeated, and has no element.
-        SetupError: the dataset was made in another graph.
-        SpecError: the elements do not fit the specs, or the dataset cannot be brought into the graph.
+        EmptyFlowError: the dataset is repeated but has no element.
+        SetupError: the dataset belongs to another graph.
+        SpecError: the elements do not match the specs, or the dataset cannot be imported into the graph.
     """
 
     def __init__(self, dataset: Any, infinite: bool, specs: Sequence[tf.TensorSpec]) -> None:
@@ -51,9 +51,9 @@ class DatasetIterator:
         self.size = _eagerly(lambda: _size_of(dataset)) if eager else None
         if infinite and self.size == 0:
             raise EmptyFlowError(
-                f"{dataset!r} has no element, and the input repeats it. Look at its source and filters."
+                f"{dataset!r} has no element, but the input repeats it. Check its source and filters."
             )
-        # The feeds of the initializer: as a constant, TensorFlow 2.21 folds the dataset and fails.
+        # The feeds of the initializer: TensorFlow 2.21 would constant-fold the dataset and fail.
         self._feeds: dict[tf.Tensor, bytes] = {}
         inside = self._imported(dataset) if eager else _checked_graph(dataset)
         self._make_ops(inside.repeat() if infinite else inside, flat)
@@ -71,7 +71,7 @@ class DatasetIterator:
             "output_types": [element.dtype for element in flat],
             "output_shapes": [element.shape for element in flat],
         }
-        # The count's name is unique in the graph.
+        # The counter's name is unique in the graph.
         self._iterator = tf.raw_ops.IteratorV2(
             shared_name=self._count.op.name + "/iterator", container="", **self._signature
         )
@@ -97,12 +97,12 @@ class DatasetIterator:
             ]
 
     def begin(self, session: tf.Session, saved: str | None = None, skip: int = 0) -> None:
-        """Starts at the first element, or at a saved position, and skips elements.
+        """Starts at the first element or at a saved position, and skips elements.
 
         Args:
             session: the live session.
             saved: the result of `save()`; None for the first element.
-            skip: number of elements to read and discard from there.
+            skip: number of elements to read and discard from that position.
         """
         session.run([self._make, self._count.initializer], self._feeds)
         if saved is not None:
@@ -111,14 +111,15 @@ class DatasetIterator:
             session.run(self._skip)
 
     def save(self, session: tf.Session, seconds: float | None = None) -> str | None:
-        """Returns the position as text, or None if the dataset is of a kind that has no position to save.
+        """Returns the position as text, or None if the dataset does not support saving.
 
         Args:
             session: the live session.
-            seconds: how long to wait for an iterator that is busy with its next element; None: for ever.
+            seconds: the maximum time to wait for an iterator that is busy with its next element; None:
+                unlimited.
 
         Raises:
-            TimeoutError: it is busy for longer.
+            TimeoutError: the iterator is busy for a longer time.
         """
         if not self._can_be_saved:
             return None
@@ -126,7 +127,7 @@ class DatasetIterator:
             saved = _within(seconds, lambda: session.run(self._save))
             return base64.b64encode(saved).decode("ascii")
         except (tf.errors.UnimplementedError, tf.errors.FailedPreconditionError):
-            self._can_be_saved = False  # TensorFlow logs some lines about each attempt
+            self._can_be_saved = False  # TensorFlow logs each attempt
             return None
 
     def _next(self) -> list[tf.Tensor]:
@@ -134,14 +135,14 @@ class DatasetIterator:
 
 
 def _order_of(structure: Any, flat: Sequence[Any], specs: Sequence[tf.TensorSpec]) -> list[int]:
-    """Returns, for each spec, which of the element's flat components it is."""
+    """Returns, for each spec, the index of its component in the flat element."""
     giver = "The dataset"
     places = in_order_of(specs, tf.nest.pack_sequence_as(structure, range(len(flat))), giver)
     for place, spec in zip(places, specs):
         if not isinstance(place, int) or not isinstance(flat[place], tf.TensorSpec):
             raise SpecError(
-                f"{giver} gives {structure}, whose component for {spec.name!r} is no single dense tensor. "
-                "Make each component one with dataset.map()."
+                f"{giver} gives {structure}, but the component for {spec.name!r} is not a single dense "
+                "tensor. Convert it with dataset.map()."
             )
         check_component(spec, flat[place].dtype, flat[place].shape, giver)
     return places
@@ -150,8 +151,8 @@ def _order_of(structure: Any, flat: Sequence[Any], specs: Sequence[tf.TensorSpec
 def _checked_graph(dataset: Any) -> Any:
     if tf2.data.experimental.to_variant(dataset).graph is not tf.get_default_graph():
         raise SetupError(
-            "The dataset was made in another graph than setup() is called in. Make it eagerly, or give a "
-            "function that makes it: TFDatasetInput(lambda: tf.data.Dataset...)."
+            "The dataset was created in a different graph than that of setup(). Create it eagerly, or pass "
+            "a function that creates it: TFDatasetInput(lambda: tf.data.Dataset...)."
         )
     return dataset
 
@@ -164,8 +165,8 @@ def _serialized(dataset: Any) -> bytes:
         )
     except tf.errors.OpError as error:
         raise SpecError(
-            f"The dataset was made eagerly and cannot be brought into the graph: {error.message} "
-            "Give a function that makes it there: TFDatasetInput(lambda: tf.data.Dataset...)."
+            f"The dataset was created eagerly and cannot be imported into the graph: {error.message} Pass a "
+            "function that creates it there: TFDatasetInput(lambda: tf.data.Dataset...)."
         ) from error
     return bytes(graph_def.numpy())
 
@@ -176,23 +177,23 @@ def _size_of(dataset: Any) -> int | None:
 
 
 def is_endless(dataset: Any) -> bool:
-    """Returns whether a dataset that was made eagerly repeats for ever, as far as tf.data knows."""
+    """Returns whether an eagerly created dataset is known to be infinite."""
     if not hasattr(tf2.data.experimental.to_variant(dataset), "numpy"):
         return False
     return bool(_eagerly(lambda: dataset.cardinality().numpy()) == tf2.data.INFINITE_CARDINALITY)
 
 
 def _eagerly(function: Callable[[], Any]) -> Any:
-    """Calls a function in eager mode, although a graph is being built in this thread.
+    """Calls a function in eager mode while a graph is being built in this thread.
 
-    TensorFlow keeps its mode per thread, and has no public switch back to eager mode inside of a graph.
+    TensorFlow stores the mode per thread, and has no public API to return to eager mode inside of a graph.
     """
     with concurrent.futures.ThreadPoolExecutor(1, "towerpack-eager") as executor:
         return executor.submit(function).result()
 
 
 def _within(seconds: float | None, function: Callable[[], Any]) -> Any:
-    """Calls a function, in a thread of its own if there is a limit, which it may outlive."""
+    """Calls a function; with a time limit, in a separate thread that may continue after the limit."""
     if seconds is None:
         return function()
     answer: concurrent.futures.Future[Any] = concurrent.futures.Future()

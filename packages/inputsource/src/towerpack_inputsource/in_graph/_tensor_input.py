@@ -1,4 +1,4 @@
-"""Input from tensors that a function makes in the graph."""
+"""Input from tensors created by a function in the graph."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ __all__ = ["TensorInput"]
 
 @final
 class TensorInput(InputSource):
-    """Gives the tensors that a function makes: random data, a reading op, a queue of one's own.
+    """Provides tensors created by a function: random data, a reading op, a custom queue.
 
-    The function is called once for each tower, on its device and in its name scope, so each tower has ops of
-    its own. Their data has no position that could be saved.
+    The function is called once for each tower, on its device and in its name scope, so each tower has
+    separate ops. Their data have no position to save.
 
     Args:
-        get_tensors: takes nothing; returns one tensor per spec in their order, or a dict by their names. Ops
-            that all towers share, such as a queue, must be made outside of it.
-        size: number of takes in one pass. A training without `steps_per_epoch` takes it as the length of an
-            epoch.
-        infinite: go on for ever. Otherwise `OutOfRangeError` ends the run after `size` takes, and
+        get_tensors: a function without arguments; returns one tensor per spec in their order, or a dict by
+            their names. Create shared ops, such as a queue, outside of it.
+        size: number of takes in one pass. It is the length of an epoch in a training without
+            `steps_per_epoch`.
+        infinite: continue infinitely. Otherwise `OutOfRangeError` ends the run after `size` takes, and
             `reset_state()` allows as many again; without a size, the tensors themselves must end.
 
     Raises:
@@ -50,7 +50,7 @@ class TensorInput(InputSource):
     ) -> None:
         if not callable(get_tensors):
             raise TypeError(
-                f"TensorInput calls a function that makes the tensors under each tower, but received "
+                "TensorInput takes a function that creates the tensors of each tower, but received "
                 f"{get_tensors!r}. Write TensorInput(lambda: [...])."
             )
         if size is not None:
@@ -72,12 +72,12 @@ class TensorInput(InputSource):
                 self._count = make_counter("TensorInput/taken")
 
     def _get_input_tensors(self, specs: tuple[tf.TensorSpec, ...]) -> Sequence[tf.Tensor]:
-        # Under the tick, no op that reads data runs beyond the last take of a pass.
+        # With this dependency, no op that reads data runs after the last take of a pass.
         with tf.control_dependencies(self._tick()):
             made = self._get_tensors()
             tensors = [self._checked(*pair) for pair in zip(specs, in_order_of(specs, made, "get_tensors()"))]
-            # A tensor that was made before counts as a take as well. In a scope of its own: the bare names
-            # are those of placeholders, which an evaluation or a predictor in this graph feeds.
+            # An existing tensor also counts as a take. In a separate scope: the bare names belong to
+            # placeholders, which an evaluation or a predictor in this graph feeds.
             with tf.name_scope("TensorInput"):
                 return [tf.identity(tensor, spec.name) for tensor, spec in zip(tensors, specs)]
 
@@ -94,12 +94,12 @@ class TensorInput(InputSource):
             tensor = tf.convert_to_tensor(made)
         except (TypeError, ValueError) as error:
             raise SpecError(
-                f"get_tensors() gives {made!r} for {spec.name!r}, not a tensor: {error}"
+                f"get_tensors() returned {made!r} for {spec.name!r}, not a tensor: {error}"
             ) from error
         if tensor.graph is not self._graph:
             raise SetupError(
-                f"get_tensors() gives {tensor} of another graph for {spec.name!r}. Make it in the function, "
-                "or in the graph that setup() is called in."
+                f"get_tensors() returned {tensor} of another graph for {spec.name!r}. Create it in the "
+                "function, or in the graph of setup()."
             )
         check_component(spec, tensor.dtype, tensor.shape, "get_tensors()")
         return as_declared(tensor, spec)
@@ -117,7 +117,7 @@ class TensorInput(InputSource):
 
 @final
 class _RestartHook(tf.train.SessionRunHook):
-    """Begins each session with the first take of a pass."""
+    """Starts each session with the first take of a pass."""
 
     def __init__(self, source: TensorInput) -> None:
         self._source = source

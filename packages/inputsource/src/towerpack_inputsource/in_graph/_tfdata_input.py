@@ -20,7 +20,7 @@ __all__ = ["TFDatasetInput"]
 
 _log = logging.getLogger("towerpack_inputsource")
 
-# How long the end of a run waits for the position of a dataset that is busy with its next element.
+# The maximum time that the end of a run waits for a dataset that is busy with its next element.
 _GRACE_SECONDS = 10.0
 
 _START: dict[str, Any] = {"iterator": None, "skip": 0}
@@ -30,20 +30,22 @@ _START: dict[str, Any] = {"iterator": None, "skip": 0}
 class TFDatasetInput(InputSource):
     """Reads a `tf.data.Dataset`, for any number of towers.
 
-    Use it for data that tf.data reads and decodes by itself; give it a `prefetch()` of its own. For Python
-    data, a DataFlow and `QueueInput` are the better choice: `Dataset.from_generator` has no position to save.
-    `dataflow_to_dataset` makes such a dataset all the same.
+    Use it for data that tf.data reads and decodes; add a `prefetch()` to the dataset. For Python data, a
+    DataFlow and `QueueInput` are the better choice, since `Dataset.from_generator` has no position to save.
+    If needed, `dataflow_to_dataset` creates such a dataset.
 
-    The position is saved as tf.data saves it: exactly, shuffle buffers included. A dataset that cannot be
-    saved resumes by reading the consumed elements again and discarding them.
+    tf.data saves the position exactly, including shuffle buffers. A dataset without support for saving
+    resumes by reading and discarding the consumed elements.
 
     Args:
-        dataset: a dataset, or a function that makes it, called in the graph by `setup()`. A dataset made
-            eagerly is brought into the graph without the resources that it has captured, such as lookup
-            tables: where there are any, give the function. Elements are tuples in the order of the specs, or
-            dicts by their names.
-        infinite: repeat the dataset for ever. Otherwise the run ends after one pass, with `OutOfRangeError`.
-        size: number of elements in one pass, for a dataset of unknown size: one that a function makes.
+        dataset: a dataset, or a function that creates it, called in the graph by `setup()`. An eagerly
+            created dataset is imported into the graph without captured resources, such as lookup tables: if
+            it has any, pass a function. Elements are tuples in the order of the specs, or dicts by their
+            names.
+        infinite: repeat the dataset infinitely. Otherwise the run ends after one pass, with
+            `OutOfRangeError`.
+        size: number of elements in one pass, for a dataset of unknown size, such as one created by a
+            function.
 
     Raises:
         TypeError: `dataset` is neither a dataset nor callable.
@@ -65,7 +67,7 @@ class TFDatasetInput(InputSource):
     ) -> None:
         if not isinstance(dataset, tf2.data.Dataset) and not callable(dataset):
             raise TypeError(
-                f"TFDatasetInput reads a tf.data.Dataset, or a function that makes one, but received "
+                f"TFDatasetInput takes a tf.data.Dataset, or a function that creates one, but received "
                 f"{dataset!r}. For a DataFlow, write QueueInput(df)."
             )
         self._dataset = dataset
@@ -75,21 +77,21 @@ class TFDatasetInput(InputSource):
         self._session: tf.Session = None
         self._final: dict[str, Any] | None = None
         self._over = self._abandoned = False
-        # Positions that are known exactly, each with the number of takes before it.
+        # Exactly known positions, each with the number of takes before it.
         self._known: list[tuple[int, dict[str, Any]]] = []
 
     @staticmethod
     def dataflow_to_dataset(df: Iterable[Any], types: Any) -> tf2.data.Dataset:
-        """Returns a dataset whose passes are those of a flow, for the operations that tf.data alone has.
+        """Returns a dataset with the passes of a flow, for operations that only tf.data supports.
 
-        Make it in the function that `TFDatasetInput` takes. TensorFlow calls Python for each datapoint, and
-        cannot save the position of such a dataset: a run that goes on reads what it has read before again.
-        Where no operation of tf.data is needed, `QueueInput(df)` is faster, and goes on at once.
+        Create it in the function passed to `TFDatasetInput`. TensorFlow calls Python for each datapoint, and
+        cannot save the position of such a dataset: a resumed run reads all consumed datapoints again. If you
+        need no operations of tf.data, `QueueInput(df)` is faster and resumes immediately.
 
         Args:
-            df: any iterable that can be iterated again; `reset_state` is called where it has one.
-            types: for each component its dtype, or a `tf.TensorSpec` where the shape is known, too: a list or
-                tuple for datapoints that are lists or tuples, a dict for those that are dicts.
+            df: any re-iterable object; its `reset_state`, if any, is called.
+            types: the dtype of each component, or a `tf.TensorSpec` if the shape is also known: a list or
+                tuple for datapoints that are lists or tuples, a dict for dicts.
 
         Raises:
             TypeError: `types` is neither a list, a tuple nor a dict.
@@ -112,18 +114,18 @@ class TFDatasetInput(InputSource):
         )
         if hasattr(df, "reset_state"):
             df.reset_state()
-        lists = not isinstance(types, Mapping)  # to tf.data a list is one tensor
+        lists = not isinstance(types, Mapping)  # tf.data treats a list as one tensor
         return tf2.data.Dataset.from_generator(
             lambda: (tuple(datapoint) if lists else datapoint for datapoint in df), output_signature=signature
         )
 
     @property
     def endless(self) -> bool:
-        """Whether the source repeats the dataset, or the dataset itself does, if it was made eagerly."""
+        """Whether the source repeats the dataset, or an eagerly created dataset is infinite itself."""
         return self.infinite or (isinstance(self._dataset, tf2.data.Dataset) and is_endless(self._dataset))
 
     def size(self) -> int | None:
-        """Returns the number of elements in one pass; None where it is not known, or not before `setup()`."""
+        """Returns the number of elements in one pass; None if unknown, possibly only until `setup()`."""
         return self._size
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -135,7 +137,7 @@ class TFDatasetInput(InputSource):
         if set(state) != set(_START):
             raise ValueError(
                 f"Received a state with {sorted(state)}, but TFDatasetInput saves {sorted(_START)}. "
-                "Was the run that saved it using another input source?"
+                "The run that saved it probably used another input source."
             )
         self._loaded = dict(state)
 
@@ -189,7 +191,7 @@ class TFDatasetInput(InputSource):
         saved = self._saved()
         if saved is not None:
             self._known.append((taken, {"iterator": saved, "skip": 0}))
-        # The iterator cannot go back: an earlier position is counted from the last known one before it.
+        # The iterator cannot move back: an earlier position is counted from the previous known one.
         while len(self._known) > 1 and self._known[1][0] <= takes:
             self._known.pop(0)
         count, position = self._known[0]
@@ -209,7 +211,7 @@ class TFDatasetInput(InputSource):
 
     def _unknown_position(self) -> NotRunningError:
         return NotRunningError(
-            "The run ended while the dataset was busy with its next element, so its position is not known. "
+            "The run ended while the dataset was busy with its next element, so its position is unknown. "
             "Call state_dict() between steps."
         )
 
@@ -219,14 +221,14 @@ class TFDatasetInput(InputSource):
         close_in_time(session)
         self._begin(self._loaded)
         if self._loaded["skip"]:
-            _log.info("The dataset went on after reading %d elements again.", self._loaded["skip"])
+            _log.info("Resumed the dataset after reading %d elements again.", self._loaded["skip"])
         self._loaded = dict(_START)
 
     def _interrupt(self) -> None:
         self._over = True
 
     def _abandon(self) -> None:
-        # Until the element is there, the iterator answers nothing.
+        # The iterator does not respond until the element is available.
         self._abandoned = True
 
     def _finish(self) -> None:
@@ -241,7 +243,7 @@ def _spec_of(kind: Any) -> tf.TensorSpec:
 
 @final
 class _IteratorHook(tf.train.SessionRunHook):
-    """Starts the iterator with the session. It costs a step nothing: it has no before_run."""
+    """Starts the iterator with the session. It adds no cost to a step, since it has no before_run."""
 
     def __init__(self, source: TFDatasetInput) -> None:
         self._source = source

@@ -1,4 +1,4 @@
-"""Reading a flow, and moving its datapoints into the graph by a thread, ahead of the steps."""
+"""Reads a flow and moves its datapoints into the graph in a thread, ahead of the steps."""
 
 from ._fast_callable import fast_callable
 from ._flow_protocol import (

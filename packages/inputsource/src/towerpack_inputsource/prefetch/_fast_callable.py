@@ -1,4 +1,4 @@
-"""Session calls that cost as little as TensorFlow allows."""
+"""Session calls with the minimum overhead of TensorFlow."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ def fast_callable(
     fetches: Sequence[tf.Tensor] = (),
     options: tf.RunOptions | None = None,
 ) -> Callable[..., list[Any]]:
-    """Returns a function that runs ops in a session, as `session.make_callable` does, at less cost per call.
+    """Returns a function that runs ops in a session, like `session.make_callable` with less overhead.
 
-    With a feed list, make_callable() goes through Session.run(), which rebuilds the feed dict in each call;
-    without one, TensorFlow looks up ops and fetches by their names in each call. The callable that Keras has
-    used since TensorFlow 1.6 is found by a number and does neither; remote sessions may lack it.
+    With a feed list, make_callable() calls Session.run(), which rebuilds the feed dict in each call; without
+    one, TensorFlow looks up ops and fetches by name in each call. The callable that Keras has used since
+    TensorFlow 1.6 is identified by a number and does neither; remote sessions may not support it.
 
     Args:
         session: the session of each call; its graph may be final.
         ops: ops to run.
-        feeds: tensors whose values are the arguments of the function, in this order.
-        fetches: tensors whose values the function returns, as a list.
-        options: options of each call, as far as they need no metadata. A session that lacks such callables
-            runs without them.
+        feeds: tensors to feed with the arguments of the function, in this order.
+        fetches: tensors to return, as a list of values.
+        options: options of each call that need no metadata. They are ignored by a session that does not
+            support such callables.
     """
     wanted = config_pb2.CallableOptions(
         feed=[tensor.name for tensor in feeds],

@@ -1,4 +1,4 @@
-"""Reads a flow datapoint by datapoint, pass after pass, with its position. Free of TensorFlow."""
+"""Reads a flow datapoint by datapoint, pass after pass, with its position. Needs no TensorFlow."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ Errors = tuple[type[Exception], ...]
 
 
 class Reader(Protocol):
-    """The side of a source that a thread prefetches from."""
+    """The part of a source from which a thread prefetches."""
 
     def restart(self, position: Position = None) -> Position:
-        """Starts over, at a position or at the beginning; returns the position before the first datapoint."""
+        """Restarts at a position or at the beginning; returns the position before the first datapoint."""
 
     def take(self) -> list[Array]:
         """Returns the next datapoint.
 
         Raises:
-            StopIteration: the flow is at its end.
+            StopIteration: the flow has ended.
         """
 
     def position(self) -> Position:
         """Returns the position after the last datapoint taken."""
 
     def release(self) -> None:
-        """Lets go of what is open for the pass; the loop has ended."""
+        """Releases the resources of the pass after the end of the loop."""
 
 
 @final
@@ -47,14 +47,14 @@ class FlowReader:
     """Reads a flow for one consumer: checked datapoints, and the position after the last one.
 
     Args:
-        flow: any iterable that can be iterated again; `state_dict`, `load_state_dict`, `reset_state`,
-            `lend_read_only` and `__len__` are used where it has them.
+        flow: any re-iterable object; `state_dict`, `load_state_dict`, `reset_state`, `lend_read_only` and
+            `__len__` are used if available.
         infinite: start the next pass at the end of one.
-        check: turns a datapoint into the arrays to feed, or raises a `DatapointError`.
-        reads_as_end: exceptions that a session takes for a clean end; where a flow raises one, the reader
-            raises a `FlowEndError` instead, so that nothing is lost.
-        reads_as_loss: exceptions after which a session is made anew, with new values of the variables; where
-            a flow raises one, the reader raises a `FlowPreemptionError` instead.
+        check: converts a datapoint to the arrays to feed, or raises a `DatapointError`.
+        reads_as_end: exceptions that a session treats as a normal end; if a flow raises one, the reader
+            raises a `FlowEndError` instead, so that it is not lost.
+        reads_as_loss: exceptions after which a session restarts with new values of the variables; if a flow
+            raises one, the reader raises a `FlowPreemptionError` instead.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class FlowReader:
         self._reads_as_loss = reads_as_loss
         self._infinite = infinite
         self._check = check
-        # A live flow has none: its state is asked for when a state is saved, and not with each datapoint.
+        # A live flow has no position: its state is read when a state is saved, not with each datapoint.
         self._live = is_live(flow)
         self._save: Callable[[], Position] = no_state if self._live else state_of(flow)
         self._datapoints: Iterator[Any] = iter(())
@@ -83,9 +83,9 @@ class FlowReader:
         return f"flow {self._flow!r}"
 
     def prepare(self) -> None:
-        """Makes the flow ready to be read, before a session has threads.
+        """Prepares the flow for reading, before a session has threads.
 
-        A flow that lends its memory may lend it read-only: views of it go into the graph without a copy.
+        A flow that lends its memory may lend it read-only: its views enter the graph without a copy.
         """
         if hasattr(self._flow, "lend_read_only"):
             self._flow.lend_read_only()
@@ -95,26 +95,26 @@ class FlowReader:
     def release(self) -> None:
         """Ends the pass of a live flow, so that connections and threads of the pass end with it.
 
-        Passes of other flows are left as they are: their workers may be ahead for the next one.
+        Passes of other flows are not ended, since their workers may already prepare the next one.
         """
         if self._live and hasattr(self._datapoints, "close"):
             self._datapoints.close()
 
     def restart(self, position: Position = None) -> Position:
-        """Starts over: at a position, or at the first datapoint of a new pass.
+        """Restarts at a position, or at the first datapoint of a new pass.
 
         Args:
             position: a position of the flow; for a live flow, its own state.
 
         Returns:
-            The position before the first datapoint; None where it is unknown.
+            The position before the first datapoint; None if unknown.
 
         Raises:
             FlowEndError: the flow raised one of `reads_as_end`.
             FlowPreemptionError: the flow raised one of `reads_as_loss`.
         """
         read_in_pass = self._in_pass
-        # Saved behind the last datapoint of a pass, a position has nothing left in that pass.
+        # A position saved after the last datapoint of a pass has no datapoints left in that pass.
         self._pass_may_be_empty = position is not None
         self._in_run = self._in_pass = self._pass_number = 0
         try:
@@ -130,10 +130,10 @@ class FlowReader:
         """Returns the next datapoint, as the arrays to feed.
 
         Raises:
-            StopIteration: the pass is at its end, and the flow does not repeat; or the flow has raised
-                `DataFlowTerminated`, which says that no pass will give a datapoint again.
-            EmptyFlowError: the flow repeats, and a whole pass gave no datapoint.
-            DatapointError: the datapoint does not fit the specs; the text has its index.
+            StopIteration: the pass has ended, and the flow does not repeat; or the flow has raised
+                `DataFlowTerminated`: no pass will give datapoints any more.
+            EmptyFlowError: the flow repeats, but a whole pass gave no datapoint.
+            DatapointError: the datapoint does not match the specs; the message has its index.
             FlowEndError: the flow raised one of `reads_as_end`.
             FlowPreemptionError: the flow raised one of `reads_as_loss`.
         """
@@ -162,26 +162,26 @@ class FlowReader:
         return f"Datapoint {self._in_run} (number {self._in_pass} of pass {self._pass_number}, all from 0)"
 
     def _reraise(self, error: Exception) -> NoReturn:
-        """Raises an error of the flow, with the datapoint's number; one with a meaning as another type."""
+        """Raises an error of the flow with the datapoint's number; may change its type for sessions."""
         if isinstance(error, self._reads_as_end):
             raise FlowEndError(
                 f"{self._where()}: the flow raised {type(error).__name__} ({error}), "
-                "which a session takes for the end of the input. Raise another error, or just end the flow."
+                "which a session treats as the end of the input. Raise another error, or simply end the flow."
             ) from error
         if isinstance(error, self._reads_as_loss):
             raise FlowPreemptionError(
-                f"{self._where()}: the flow raised {type(error).__name__} ({error}), after which a monitored "
-                "session would make its variables anew and go on. Raise another error in the flow, or try "
-                "again there."
+                f"{self._where()}: the flow raised {type(error).__name__} ({error}), after which a "
+                "monitored session would reset its variables and continue. Raise another error in the flow, "
+                "or retry there."
             ) from error
         with contextlib.suppress(AttributeError):  # an error of a class without settable attributes
             error.add_note(f"{self._where()}, read from {self._flow!r}")
         raise error
 
     def _position_of_new_pass(self, before: Position, read_in_pass: int) -> Position:
-        """Returns the position that `iter()` has moved to; None if it may be that of the pass before.
+        """Returns the position after `iter()`; None if it may still belong to the previous pass.
 
-        Of other iterables, some know of a new pass with its first datapoint only.
+        Some iterables other than flows update their position only at the first datapoint of a new pass.
         """
         position = self._save()
         moved = isinstance(in_itself(self._flow), DataFlow) or position != before or not read_in_pass
@@ -207,6 +207,6 @@ class FlowReader:
             for datapoint in self._datapoints:
                 return datapoint
         raise EmptyFlowError(
-            f"Pass {self._pass_number} over {self._flow!r} gave no datapoint, and the flow repeats. "
-            "Look for an empty list or a filter that lets nothing through; an iterator gives one pass only."
+            f"Pass {self._pass_number} over {self._flow!r} gave no datapoint, but the flow repeats. Check "
+            "for an empty list or a filter that drops everything; an iterator gives only one pass."
         )

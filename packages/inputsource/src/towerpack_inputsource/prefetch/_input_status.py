@@ -1,4 +1,4 @@
-"""The status of an input as plain data, and the account of a thread's time. Free of TensorFlow."""
+"""The status of an input as plain data, and the record of a thread's time. Needs no TensorFlow."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class Buffer(NamedTuple):
 
     Attributes:
         name: name of the buffer.
-        fill: number of datapoints that it holds; None while no session is open.
-        capacity: number of datapoints that it can hold; None if there is no bound.
+        fill: number of datapoints in it; None while no session is open.
+        capacity: maximum number of datapoints; None if unbounded.
     """
 
     name: str
@@ -28,15 +28,15 @@ class Buffer(NamedTuple):
 
 @final
 class ThreadActivity(NamedTuple):
-    """The present activity of one thread, and the use of its time since the session began.
+    """The current activity of one thread, and the use of its time since the session started.
 
     Attributes:
-        name: the thread's name, as `threading.enumerate()` and stack dumps have it.
-        doing: "flow" while it waits for the next datapoint, "put" while it waits for room to put one,
-            "ended" when it has left.
-        for_seconds: how long the present activity has lasted.
-        seconds_in_flow: sum of the seconds in "flow"; the present activity is included.
-        seconds_in_put: sum of the seconds in "put", likewise.
+        name: the thread's name, as in `threading.enumerate()` and stack dumps.
+        doing: "flow" while it waits for the next datapoint, "put" while it waits for free space, "ended"
+            after its end.
+        for_seconds: duration of the current activity.
+        seconds_in_flow: total seconds in "flow", including the current activity.
+        seconds_in_put: total seconds in "put", including the current activity.
     """
 
     name: str
@@ -47,7 +47,7 @@ class ThreadActivity(NamedTuple):
 
     @property
     def flow_share(self) -> float:
-        """The part of the time that the thread waited for datapoints: near 1, the flow is the slower side."""
+        """The fraction of time that the thread waited for datapoints: near 1, the flow is the bottleneck."""
         total = self.seconds_in_flow + self.seconds_in_put
         return self.seconds_in_flow / total if total else 0.0
 
@@ -59,7 +59,7 @@ class InputStatus(NamedTuple):
     Attributes:
         source: the kind of source.
         buffers: the buffers, in the order from the data to the model.
-        threads: the threads, likewise.
+        threads: the threads, in the same order.
     """
 
     source: str
@@ -67,7 +67,7 @@ class InputStatus(NamedTuple):
     threads: tuple[ThreadActivity, ...] = ()
 
     def since(self, earlier: InputStatus) -> InputStatus:
-        """Returns this status with only the seconds that were spent after an earlier one."""
+        """Returns this status with only the seconds after an earlier status."""
         before = {thread.name: thread for thread in earlier.threads}
         return self._replace(threads=tuple(_since(thread, before) for thread in self.threads))
 
@@ -84,9 +84,9 @@ class InputStatus(NamedTuple):
 
 @final
 class Activity:
-    """An account of a thread's time: written by that thread, read by any.
+    """A record of a thread's time, written by that thread and read by any thread.
 
-    Where a trace is made (see `towerpack_dataflow.process_spans`), each activity is a span of it.
+    If a trace is recorded (see `towerpack_dataflow.process_spans`), each activity is a span of it.
 
     Args:
         name: the thread's name.
@@ -105,11 +105,11 @@ class Activity:
         self.name = name
         self._clock = clock
         self._spans = process_spans()
-        # One tuple, replaced as a whole: a reader in another thread never sees half of a change.
+        # One tuple, replaced atomically, so that a reader in another thread never sees a partial change.
         self._now = ("ended", clock(), 0.0, 0.0)
 
     def enter(self, doing: str) -> None:
-        """Begins another activity of the thread."""
+        """Starts another activity of the thread."""
         was, began, flow, put = self._now
         now = self._clock()
         if was == "flow":
@@ -123,7 +123,7 @@ class Activity:
             self._spans.flush()
 
     def read(self) -> ThreadActivity:
-        """Returns the account up to now."""
+        """Returns the record up to now."""
         doing, began, flow, put = self._now
         lasted = self._clock() - began
         return ThreadActivity(
@@ -141,7 +141,7 @@ _DOING = {"flow": "waits for the next datapoint", "put": "waits for room", "ende
 def _since(thread: ThreadActivity, before: dict[str, ThreadActivity]) -> ThreadActivity:
     earlier = before.get(thread.name)
     if earlier is None or earlier.seconds_in_flow > thread.seconds_in_flow:
-        return thread  # of an older session: all of this one came later
+        return thread  # from an older session: all time of this one is later
     return thread._replace(
         seconds_in_flow=thread.seconds_in_flow - earlier.seconds_in_flow,
         seconds_in_put=thread.seconds_in_put - earlier.seconds_in_put,

@@ -1,4 +1,4 @@
-"""A flow that is measured by the first datapoints it gives, and moved into a worker if they are costly."""
+"""A flow that is measured by its first datapoints, and moved to a worker if they are expensive."""
 
 from __future__ import annotations
 
@@ -13,19 +13,20 @@ __all__ = ["MeasuredFlow"]
 
 _log = logging.getLogger("towerpack_inputsource")
 
-# A thread keeps the interpreter for up to 5 ms while a step that has finished waits for it. Below this much
-# work for a datapoint a step hardly ever meets it; above, a worker's 0.1 ms for handing it over are cheaper.
+# A thread holds the interpreter lock for up to 5 ms while a finished step waits for it. If a datapoint takes
+# less time than this limit, steps rarely wait; above it, the 0.1 ms for the transfer from a worker are
+# cheaper.
 _HOLDS_UP_STEPS = 1e-3
 _SECONDS_TO_MEASURE, _MOST_TO_MEASURE = 0.1, 8
 
 
 class _Head(NamedTuple):
-    """The datapoints by which a flow was measured, to be given first.
+    """The measured datapoints of a flow, to be given first.
 
     Attributes:
-        given: each datapoint, and the flow's position behind it.
-        seconds: processor time of one of them; 0 where it is not known.
-        error: what the flow raised in place of the next; it is raised when its turn comes.
+        given: each datapoint, with the flow's position after it.
+        seconds: processor time per datapoint; 0 if unknown.
+        error: the exception that the flow raised instead of the next datapoint; raised at that position.
     """
 
     given: list[tuple[Any, Any]]
@@ -35,14 +36,14 @@ class _Head(NamedTuple):
 
 @final
 class MeasuredFlow:
-    """An addressable flow; from its first few datapoints on, perhaps in a worker process.
+    """An addressable flow that may move to a worker process after its first few datapoints.
 
-    No datapoint is made that is not given, so nothing that the flow's functions do is done twice, or shows
-    in global random numbers. The decision is made in the first pass, in the thread that begins it.
+    All measured datapoints are used, so functions of the flow do not run twice, and global random numbers are
+    unaffected. The decision is made in the first pass, in the thread that starts it.
 
     Args:
         flow: the flow.
-        reason_to_stay: returns why a flow cannot go into a worker; None if it can.
+        reason_to_stay: returns the reason why a flow cannot be moved to a worker; None if it can.
 
     Attributes:
         reads: the flow.
@@ -53,7 +54,7 @@ class MeasuredFlow:
         self._reason_to_stay = reason_to_stay
         self._now = flow
         self._lent = self._decided = False
-        self._held: Any = None  # the position, while datapoints of the head are given
+        self._held: Any = None  # the position while datapoints of the head are given
 
     def __repr__(self) -> str:
         return repr(self._now)
@@ -85,12 +86,12 @@ class MeasuredFlow:
         self._now.reset_state()
 
     def lend_read_only(self) -> None:
-        """Lets the flow lend its memory, in this process and in a worker."""
+        """Makes the flow lend its memory, in this process and in a worker."""
         self._lent = True
         self._now.lend_read_only()
 
     def state_dict(self) -> Any:
-        """Returns the position behind the last datapoint given: the same with a worker as without."""
+        """Returns the position after the last given datapoint: the same with and without a worker."""
         return self._now.state_dict() if self._held is None else self._held
 
     def load_state_dict(self, state: Any) -> None:
@@ -128,7 +129,7 @@ class MeasuredFlow:
             for datapoint in datapoints:
                 given.append((datapoint, self._now.state_dict()))
                 done = time.thread_time()
-                if len(given) == 1:  # it opens files and imports modules
+                if len(given) == 1:  # the first one opens files and imports modules
                     begin, computed = time.perf_counter(), done
                 if len(given) >= _MOST_TO_MEASURE or time.perf_counter() - begin > _SECONDS_TO_MEASURE:
                     break
@@ -142,7 +143,7 @@ class MeasuredFlow:
         flow = self.reads
         work = f"Each datapoint of {flow!r} takes {1e3 * seconds:.1f} ms of processor time"
         if (reason := self._reason_to_stay(flow)) is not None:
-            _log.info("%s, which holds up training steps, but it stays in this process: %s.", work, reason)
+            _log.info("%s, which delays training steps, but it stays in this process: %s.", work, reason)
             return rest
         _log.info("%s, so it runs in a worker process. data=QueueInput(flow) keeps it in this one.", work)
         runner = MultiProcessRunner(flow, 1)

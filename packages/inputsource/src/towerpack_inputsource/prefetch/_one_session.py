@@ -1,4 +1,4 @@
-"""One live session for each source, and one reader for each flow."""
+"""Limits each source to one live session, and each flow to one reader."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _MEMBERS_LOOKED_AT = 64
 
 @final
 class OneSession(tf.train.SessionRunHook):
-    """Refuses a second session beside a live one, and a flow that another source reads.
+    """Refuses a second live session, and a flow that another source reads.
 
-    A flow has one position and one generator of random numbers: with two readers, each would save the
-    position of the other. It costs a step nothing: it has no `before_run`.
+    A flow has one position and one random number generator: with two readers, each would save the position of
+    the other. The hook adds no cost to a step, since it has no `before_run`.
 
     Args:
         source: name of the source, for errors.
@@ -40,7 +40,7 @@ class OneSession(tf.train.SessionRunHook):
 
     @property
     def is_live(self) -> bool:
-        """Whether the source is in use; after an error, the coordinator alone tells that it no longer is."""
+        """Whether the source is in use; after an error, only the coordinator shows that it no longer is."""
         return self._coord is not None and not self._coord.should_stop()
 
     def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
@@ -56,8 +56,8 @@ class OneSession(tf.train.SessionRunHook):
     def _claim_all(self) -> None:
         if self.is_live:
             raise SetupError(
-                f"{self.source} runs in a session already, and serves one at a time: a second one would end "
-                "the first. Close the first session before, or make a graph and a source for each."
+                f"{self.source} already runs in a session and serves one at a time: a second one would end "
+                "the first. Close the first session, or create a graph and a source for each."
             )
         self._release()
         shared = [part for flow in self._flows() for part in _with_one_reader(flow)]
@@ -65,8 +65,8 @@ class OneSession(tf.train.SessionRunHook):
             reader = _reader_of(part)
             if reader is not None and reader is not self:
                 raise SetupError(
-                    f"{part!r} is read by {reader.source} already, and {self.source} shall read it at the "
-                    "same time. A flow has one position: make it twice, one for each of them."
+                    f"{part!r} is already read by {reader.source}, so {self.source} cannot read it at the "
+                    "same time. A flow has one position: create a separate flow for each."
                 )
         self._claimed = [part for part in shared if _claim(part, self)]
 
@@ -84,7 +84,7 @@ class OneSession(tf.train.SessionRunHook):
 
 @contextlib.contextmanager
 def ends_run_on_error(coord: tf.train.Coordinator) -> Iterator[None]:
-    """Stops the other sources of a session that cannot start: TensorFlow does not end its hooks then."""
+    """Stops the other sources if a session cannot start, since TensorFlow does not end its hooks then."""
     try:
         yield
     except BaseException:
@@ -94,7 +94,7 @@ def ends_run_on_error(coord: tf.train.Coordinator) -> Iterator[None]:
 
 @final
 class _Claim:
-    """The mark on a flow that a source reads. A copy of the flow is unmarked, also a worker's."""
+    """The mark on a flow that a source reads. Copies of the flow, such as a worker's, are unmarked."""
 
     __slots__ = ("_flow", "_reader")
 
@@ -103,7 +103,7 @@ class _Claim:
         self._reader = weakref.ref(reader)
 
     def reader(self, flow: Any) -> OneSession | None:
-        """Returns the live reader of this flow; None where there is none, or where the flow is a copy."""
+        """Returns the live reader of this flow; None without a reader, or if the flow is a copy."""
         reader = self._reader()
         return reader if reader is not None and reader.is_live and self._flow == id(flow) else None
 
@@ -127,7 +127,7 @@ def _reader_of(part: Any) -> OneSession | None:
 def _with_one_reader(flow: Any) -> list[Any]:
     """Returns a flow, if it has a state, and the streams below it that this process reads.
 
-    An addressable flow below another one has no state in use: each datapoint is made for whoever asks.
+    An addressable flow below another one uses no state: each datapoint is made on request.
     """
     flow = in_itself(flow)
     found = {id(flow): flow} if hasattr(flow, "state_dict") else {}
@@ -137,7 +137,7 @@ def _with_one_reader(flow: Any) -> list[Any]:
 
 
 def _flows_held(iterable: Any) -> Iterator[DataFlow]:
-    """Yields the flows among the attributes of an iterable that is no flow."""
+    """Yields the flows among the attributes of an iterable that is not a flow."""
     for value in list(getattr(iterable, "__dict__", {}).values()):
         members = value[:_MEMBERS_LOOKED_AT] if isinstance(value, (list, tuple)) else [value]
         yield from (member for member in members if isinstance(member, DataFlow))

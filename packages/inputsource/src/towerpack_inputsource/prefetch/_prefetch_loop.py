@@ -1,6 +1,6 @@
-"""The loop that moves datapoints from a flow into a buffer, and the flow's position at each of them.
+"""The loop that moves datapoints from a flow to a buffer and records the flow's positions.
 
-It needs neither TensorFlow nor a thread of its own: `SessionThread` runs it.
+It needs neither TensorFlow nor a thread: `SessionThread` runs it.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from ._input_status import Activity
 
 __all__ = ["BufferClosed", "PrefetchLoop", "rest_after_put"]
 
-# A full buffer is left alone until about one in so many datapoints was taken, but no longer than that.
+# A full buffer is not refilled until this fraction of it was taken, but at most for this time.
 _PARTS_OF_CAPACITY, _LONGEST_REST = 4, 0.03
-# A put into a buffer with room takes a tenth of it, unless it copies much.
+# A put to a buffer with free space takes a tenth of it, unless it copies much data.
 _MAY_HAVE_WAITED = 3e-4
 
 
@@ -28,18 +28,19 @@ class BufferClosed(Exception):
 
 @final
 class PrefetchLoop:
-    """Puts one datapoint after another until the flow ends or fails, or the buffer is closed.
+    """Puts datapoints until the flow ends or fails, or the buffer is closed.
 
-    It keeps the flow's position before every datapoint that may not be taken yet, so that the position
-    of the *consumer* is known however much was prefetched.
+    It stores the flow's position before each datapoint that may not be taken yet, so that the position of the
+    *consumer* is known regardless of prefetching.
 
     Args:
-        reader: where the datapoints come from.
+        reader: the source of the datapoints.
         origin: the reader's position before its first datapoint.
         put: puts one datapoint, blocking while the buffer is full.
         closed: the errors that `put` raises when the buffer or the session is closed.
-        in_flight: how many datapoints may be put and not taken, the one being put included; None if any.
-        activity: the account of the thread's time.
+        in_flight: maximum number of datapoints that are put but not taken, including the current one; None if
+            unlimited.
+        activity: the record of the thread's time.
     """
 
     def __init__(
@@ -57,32 +58,33 @@ class PrefetchLoop:
         self._activity = activity
         self._stopping = threading.Event()
         self._lock = threading.Lock()
-        # The position after `_count` datapoints is last; the one after `_count - i` is i places before it.
+        # The last element is the position after `_count` datapoints; the one i places before it, after
+        # `_count - i`.
         self._positions: deque[Position] = deque([origin], None if in_flight is None else in_flight + 1)
         self._count = 0
 
     @property
     def stopping(self) -> bool:
-        """Whether `stop()` was called."""
+        """Whether `stop()` has been called."""
         return self._stopping.is_set()
 
     def stop(self) -> None:
-        """Makes the loop end before its next put; a put that blocks ends when the buffer is closed."""
+        """Ends the loop before its next put; a blocked put ends when the buffer is closed."""
         self._stopping.set()
 
     def rest(self, seconds: float) -> None:
-        """Waits that long, or until `stop()` is called."""
+        """Waits for the given time, or until `stop()` is called."""
         self._stopping.wait(seconds)
 
     def position(self, consumed: int) -> Position:
-        """Returns the flow's position after the first `consumed` datapoints; not while one is being taken."""
+        """Returns the flow's position after the first `consumed` datapoints; do not call it during a take."""
         with self._lock:
             while len(self._positions) > self._count - consumed + 1:
                 self._positions.popleft()
             return self._positions[0]
 
     def puts(self) -> Iterator[float]:
-        """Moves datapoints, and yields the seconds that each put took. Ends with the flow, or after `stop()`.
+        """Moves datapoints, and yields the duration of each put in seconds. Ends with the flow or `stop()`.
 
         Raises:
             BufferClosed: the buffer was closed.
@@ -97,7 +99,7 @@ class PrefetchLoop:
                     arrays = take()
                 except StopIteration:
                     return
-                # Before the put: once it is in the buffer, it may be taken at any moment.
+                # Before the put: a datapoint in the buffer may be taken at any moment.
                 with self._lock:
                     self._positions.append(position())
                     self._count += 1
@@ -107,8 +109,7 @@ class PrefetchLoop:
                     put(*arrays)
                 except self._closed as error:
                     raise BufferClosed from error
-                # Not to be held while the next one is loaded: memory that the flow lends out goes back
-                # with it.
+                # Drop the reference before the next load, which returns memory lent by the flow.
                 del arrays
                 yield clock() - began
         finally:
@@ -117,14 +118,13 @@ class PrefetchLoop:
 
 
 def rest_after_put(put_seconds: float, capacity: int | None, is_full: Callable[[], bool]) -> float:
-    """Returns the seconds to rest after a put, so that a part of a full buffer is refilled in one go.
+    """Returns the seconds to wait after a put, so that a full buffer is refilled in larger parts.
 
-    A thread that each take wakes replaces the step's data in the processor's caches by its own, and slows
-    the step down.
+    A thread woken by each take evicts the step's data from the processor's caches and slows down the step.
 
     Args:
-        put_seconds: how long the put took.
-        capacity: capacity of the buffer; None if there is no bound.
+        put_seconds: the duration of the put.
+        capacity: capacity of the buffer; None if unbounded.
         is_full: returns whether the buffer is full now; called only after a put that may have waited.
 
     Example:
@@ -134,5 +134,5 @@ def rest_after_put(put_seconds: float, capacity: int | None, is_full: Callable[[
     takes = (capacity or 0) // _PARTS_OF_CAPACITY
     if not takes or put_seconds < _MAY_HAVE_WAITED or not is_full():
         return 0.0
-    # The put waited for a step, or for the rest of one.
+    # The put waited for all or part of a step.
     return min(takes * put_seconds, _LONGEST_REST)

@@ -1,4 +1,4 @@
-"""The position of a source, for other processes or batches of another size. Free of TensorFlow."""
+"""Translates positions for another number of processes or batch size. Needs no TensorFlow."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ __all__ = ["RefittedState", "refit_position"]
 
 @final
 class RefittedState(NamedTuple):
-    """A source's state as this source goes on from it.
+    """A state translated for a source with other batches.
 
     Attributes:
-        state: to be loaded.
-        was: datapoints that a batch of all processes together had where the state was saved.
-        batch: datapoints that it has now.
-        next_then: number of the batch, within the pass, that was the next one where the state was saved.
-        next_now: number of the batch that is the next one now.
-        seen: datapoints of the pass, of all processes together, that have been given.
+        state: the state to load.
+        was: datapoints in a batch of all processes together, when the state was saved.
+        batch: datapoints in such a batch now.
+        next_then: number of the next batch within the pass, when the state was saved.
+        next_now: number of the next batch now.
+        seen: datapoints of the pass that all processes together have already used.
     """
 
     state: dict[str, Any]
@@ -34,17 +34,17 @@ class RefittedState(NamedTuple):
 
 
 def refit_position(flow: Any, state: Mapping[str, Any]) -> RefittedState | None:
-    """Translates what a source has saved of a flow into what it can load into this one.
+    """Translates the state of a flow saved by a source for loading into another flow.
 
     Args:
         flow: the flow that the source reads.
-        state: of a source over such a flow, with another number of shards or another batch size.
+        state: the state of a source over a flow with another number of shards or another batch size.
 
     Returns:
-        None where nothing is known of the batches of either.
+        The translated state, or None if the batches of either flow are unknown.
 
     Raises:
-        towerpack_dataflow.StateError: the batches differ, and their flow divides no data in a known order.
+        towerpack_dataflow.StateError: the batches differ, and the flow does not divide data in a known order.
     """
     flow, position = in_itself(flow), state.get("flow")
     if not isinstance(flow, DataFlow) or is_live(flow) or not isinstance(position, Mapping):
@@ -57,12 +57,12 @@ def refit_position(flow: Any, state: Mapping[str, Any]) -> RefittedState | None:
     marked = place in position.get("marks", {})
     fitted = refit(flow, position) if was != batch or marked else dict(position)
     index = int(fitted["index"])
-    # The mark of batches says which datapoint the first of them begins with, as its last number.
+    # The last number of a batches' mark is the index of the first batch's first datapoint.
     [*_, seen] = fitted.get("marks", {}).get(place, [index * batch])
     return RefittedState({**state, "flow": fitted}, was, batch, first, index, int(seen))
 
 
 def _batches(position: Mapping[str, Any]) -> dict[str, int]:
-    """Returns the batch sizes of the flows in a tree, of all shards together, by place; the root's first."""
+    """Returns the total batch sizes over all shards of the flows in a tree, by place, root first."""
     facts = position.get("flow") or {}
     return {place: fact["batch_size"] for place, fact in facts.items() if "batch_size" in fact}

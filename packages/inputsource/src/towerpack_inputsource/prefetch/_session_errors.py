@@ -1,4 +1,4 @@
-"""The meaning of TensorFlow's errors: the end of the data, a lost session, or a session that was closed."""
+"""Classifies TensorFlow's errors: end of the data, lost session, or closed session."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ __all__ = [
     "session_may_be_closed",
 ]
 
-# A monitored session takes the first for a clean end, and makes a new session after one of the others.
+# A monitored session treats the first as a normal end, and creates a new session after the others.
 END_OF_DATA: tuple[type[Exception], ...] = (tf.errors.OutOfRangeError,)
 LOST_SESSION: tuple[type[Exception], ...] = (tf.errors.AbortedError, tf.errors.UnavailableError)
-# What a put raises when the queue has been closed, and any op when its session is closed meanwhile.
+# The errors of a put to a closed queue, and of any op during the closing of its session.
 QUEUE_CLOSED: tuple[type[Exception], ...] = (tf.errors.CancelledError, tf.errors.AbortedError)
-# A closed session refuses with either of them, and with this word; both types have other reasons as well.
+# A closed session raises either of them with one of these texts; both types also have other causes.
 _REFUSALS: tuple[type[Exception], ...] = (RuntimeError, tf.errors.FailedPreconditionError)
 _WORDS = ("closed session", "session is closed", "session has been closed", "session was closed")
 
-# How long to wait for TensorFlow to close a session, which takes milliseconds unless an op is stuck.
+# The maximum time to wait for the closing of a session, which takes milliseconds unless an op is stuck.
 _CLOSE_SECONDS = 2.0
 
 
 class SessionClosedError(Exception):
-    """An op was run in a session that is closed."""
+    """An op was run in a closed session."""
 
 
 @contextlib.contextmanager
 def session_may_be_closed() -> Iterator[None]:
-    """Raises a `SessionClosedError` where an op failed because its session, or its queue, is closed.
+    """Raises a `SessionClosedError` if an op failed because its session or queue is closed.
 
     Raises:
         SessionClosedError: the session is closed; the cause is TensorFlow's error.
@@ -53,14 +53,14 @@ def session_may_be_closed() -> Iterator[None]:
 
 
 def close_in_time(session: tf.Session) -> None:
-    """Lets `session.close()` return although an op never ends; to be called when the session is created.
+    """Makes `session.close()` return even if an op never ends; call it when the session is created.
 
-    TensorFlow's own waits for what it cannot cancel, such as Python code that a dataset calls; so does the
-    deletion of the session. Here a thread closes it, and keeps it until then.
+    TensorFlow's method waits for ops that it cannot cancel, such as Python code called by a dataset; so does
+    the deletion of the session. Here a thread closes the session and keeps a reference to it until then.
     """
     close = session.close
     if "close" in vars(session):
-        return  # by another source
+        return  # done by another source
 
     def close_aside() -> None:
         thread = threading.Thread(target=close, name="towerpack-close", daemon=True)

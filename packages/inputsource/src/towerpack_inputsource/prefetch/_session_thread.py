@@ -1,4 +1,4 @@
-"""The thread that prefetches, in one session: started with it, restarted for each round, ended with it."""
+"""The prefetching thread of one session: starts and ends with it, and restarts for each round."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ __all__ = ["BufferOps", "SessionThread"]
 
 _log = logging.getLogger("towerpack_inputsource")
 
-# How long the end of a run waits for a flow that is busy with its next datapoint.
+# The maximum time that the end of a run waits for a flow that is busy with its next datapoint.
 _GRACE_SECONDS = 10.0
-# A put of 8 KB takes 6 microseconds in the thread that calls it, and 30 in TensorFlow's. (Not for steps:
-# unlike TensorFlow's own threads, Python's take their time to compute with numbers that are nearly 0.)
+# A put of 8 KB takes 6 microseconds in the calling thread, and 30 in a thread of TensorFlow. (Not for steps:
+# unlike TensorFlow's threads, Python's threads are slow with denormal numbers.)
 _RUN_HERE = tf.RunOptions(inter_op_thread_pool=-1)
 
 
 class BufferOps(Protocol):
-    """Ops of a buffer in the graph that a thread fills.
+    """The ops of a buffer in the graph, filled by a thread.
 
     Attributes:
-        label: name of the buffer, which the thread's name contains.
+        label: name of the buffer, part of the thread's name.
         placeholders: one per component, fed by `enqueue`.
         enqueue: puts the fed datapoint.
-        end: closes the buffer; its datapoints can still be taken.
-        abort: closes it and wakes a put that waits.
-        zero: counts from 0; an op or several.
-        renew: empties and opens it, and counts from 0; likewise.
+        end: closes the buffer; remaining datapoints can still be taken.
+        abort: closes the buffer and wakes a waiting put.
+        zero: one or more ops that reset the counts to 0.
+        renew: one or more ops that empty and open the buffer and reset the counts to 0.
         taken: number of datapoints taken.
         size: number of datapoints in the buffer.
-        capacity: largest size; None if there is no bound.
+        capacity: maximum size; None if unbounded.
         in_order: whether datapoints are taken in the order of the puts.
     """
 
@@ -64,14 +64,14 @@ class BufferOps(Protocol):
 
 @final
 class SessionThread:
-    """Keeps a `PrefetchLoop` running into a buffer in the graph for as long as the session lives.
+    """Runs a `PrefetchLoop` into a buffer in the graph during the session.
 
     Args:
         ops: the buffer's ops.
-        reader: where the datapoints come from.
-        session: the session that all threads use; its graph may be final.
-        coord: receives the errors; when it stops, so does the thread.
-        held_back: largest number of datapoints that may be taken and not consumed.
+        reader: the source of the datapoints.
+        session: the session of all threads; its graph may be final.
+        coord: receives errors; the thread stops with it.
+        held_back: maximum number of datapoints that are taken but not consumed.
     """
 
     def __init__(
@@ -94,18 +94,18 @@ class SessionThread:
         self._loop: PrefetchLoop | None = None
         self._thread: threading.Thread | None = None
         self._given_up = False
-        # Guards loop and thread against the coordinator's stop in the middle of a restart.
+        # Protects loop and thread from a stop of the coordinator during a restart.
         self._lock = threading.Lock()
         self._guard = threading.Thread(
             target=self._stop_with_run, name=f"towerpack-{ops.label}-guard", daemon=True
         )
 
     def start(self, position: Position) -> None:
-        """Starts at a position, or at the first datapoint where it is None."""
+        """Starts at a position, or at the first datapoint if None."""
         self._session.run(self._ops.zero)
         self._begin(position)
-        # A coordinator joins its threads before the session is closed, when a put may still wait for room.
-        # So it joins a guard, which wakes the put.
+        # A coordinator joins its threads before the session is closed, when a put may still wait for free
+        # space. Therefore it joins a guard thread, which wakes the put.
         self._coord.register_thread(self._guard)
         self._guard.start()
 
@@ -119,7 +119,7 @@ class SessionThread:
             self._coord.raise_requested_exception()
             if self._coord.should_stop():
                 raise NotRunningError(
-                    "The run is over, so its input cannot be restarted. Make a new session."
+                    "The run is over, so its input cannot be restarted. Create a new session."
                 )
             if self._at_start and not self._count_taken():
                 return
@@ -131,15 +131,15 @@ class SessionThread:
             self._begin(None)
 
     def interrupt(self) -> None:
-        """Wakes a put or a take that waits; the run is over."""
+        """Wakes a waiting put or take at the end of the run."""
         with self._lock:
             self._halt()
 
     def finish(self) -> bool:
-        """Stops the threads; the position stays known.
+        """Stops the threads; the position remains known.
 
         Returns:
-            Whether the thread has ended; one that waits for a busy flow may not have.
+            Whether the thread has ended; it may still wait for a busy flow.
         """
         self._stop()
         self._coord.request_stop()
@@ -148,7 +148,7 @@ class SessionThread:
         return not self._given_up
 
     def position(self, count: int | None = None) -> Position:
-        """Returns the flow's position after the first `count` datapoints, by default all that were taken.
+        """Returns the flow's position after the first `count` datapoints, by default all taken ones.
 
         It is None if the queue reorders.
         """
@@ -157,7 +157,7 @@ class SessionThread:
         return self._loop.position(self.taken() if count is None else count)
 
     def taken(self) -> int:
-        """Returns how many datapoints were taken since the start or the last restart, also after the session.
+        """Returns the number of datapoints taken since the last (re)start, also after the session.
 
         Raises:
             NotRunningError: the session was closed before its hooks ended.
@@ -180,7 +180,7 @@ class SessionThread:
     def _begin(self, position: Position) -> None:
         self._at_start = position is None
         origin = self._reader.restart(position)
-        # Put and not consumed: a full buffer, the put that waits for room, and the datapoints held back.
+        # Put but not consumed: a full buffer, the waiting put, and the datapoints held back.
         in_flight = None if self._ops.capacity is None else self._ops.capacity + 1 + self._held_back
         self._loop = loop = PrefetchLoop(
             self._reader, origin, self._put, (SessionClosedError,), in_flight, self._activity
@@ -189,18 +189,18 @@ class SessionThread:
         self._thread.start()
 
     def _run(self, loop: PrefetchLoop) -> None:
-        """Moves datapoints in the thread; the end of the loop goes on to the graph or the coordinator."""
+        """Moves datapoints in the thread; reports the end of the loop to the graph or the coordinator."""
         try:
             for put_seconds in loop.puts():
                 if seconds := rest_after_put(put_seconds, self._ops.capacity, self._is_full):
                     loop.rest(seconds)
         except BufferClosed:
-            if not loop.stopping:  # something else closed the buffer: the run is over
+            if not loop.stopping:  # the buffer was closed elsewhere: the run is over
                 self._coord.request_stop()
-        except BaseException as error:  # also SystemExit: a silent thread would leave the graph waiting
+        except BaseException as error:  # also SystemExit: otherwise the graph would wait forever
             if loop.stopping and isinstance(error, QUEUE_CLOSED):
-                return  # the end of the run has woken a take from another source
-            # First the reason, then the wake-up: a step that wakes finds the reason there.
+                return  # the end of the run woke a take from another source
+            # Set the reason before the wake-up, so that the woken step finds it.
             self._coord.request_stop(sys.exc_info())
             self._try(self._ops.abort)
         else:
@@ -210,7 +210,7 @@ class SessionThread:
     def _put(self, *arrays: Any) -> None:
         try:
             self._enqueue(*arrays)
-        except Exception:  # a context around each put would cost it a third more
+        except Exception:  # a context manager around each put would add a third to its cost
             with session_may_be_closed():
                 raise
 
@@ -240,7 +240,7 @@ class SessionThread:
                 self._last_count = self._count_taken()
 
     def _await_end(self) -> None:
-        """Waits until the thread ends, once, and not longer than a user would."""
+        """Waits once for the end of the thread, with a time limit."""
         if self._thread is None or self._given_up:
             return
         self._thread.join(_GRACE_SECONDS)

@@ -1,4 +1,4 @@
-"""Sources with a queue in the graph, which a thread or the training itself fills."""
+"""Sources with a queue in the graph, filled by a thread or by the training."""
 
 from ._batch_queue_input import BatchQueueInput
 from ._queue_input import QueueInput

@@ -1,4 +1,4 @@
-"""Input through a queue of single datapoints, which the graph batches as it takes them."""
+"""Input through a queue of single datapoints, batched in the graph."""
 
 from __future__ import annotations
 
@@ -20,23 +20,22 @@ __all__ = ["BatchQueueInput"]
 class BatchQueueInput(FlowQueueInput):
     """Prefetches single datapoints into a queue; each take gives a batch of them.
 
-    Use it where the flow cannot batch and the datapoints are large. `BatchData` in the flow and `QueueInput`
-    are faster for small ones: here, each datapoint costs a put of its own.
+    Use it if the flow cannot batch and the datapoints are large. For small datapoints, `BatchData` in the
+    flow and `QueueInput` are faster, since here each datapoint needs a separate put.
 
-    The specs are those of the batch, as the model sees them; the flow gives datapoints without the first
-    axis. Their shapes must be fully known.
+    The specs describe the batch for the model; the flow gives datapoints without the first axis. Their shapes
+    must be fully known.
 
     Args:
-        df: a DataFlow, or another iterable that can be iterated again, of single datapoints.
+        df: a DataFlow, or another re-iterable object, of single datapoints.
         batch_size: number of datapoints in a batch.
         capacity: number of single datapoints to prefetch; by default ten batches.
-        infinite: start over at the end of a pass; batches then reach over it. Otherwise the run ends there
-            with a smaller batch of the remaining datapoints, so the specs must declare None as their first
-            axis.
+        infinite: restart at the end of a pass; batches may then span two passes. Otherwise the run ends there
+            with a smaller batch of the remaining datapoints, so the first axis of the specs must be None.
 
     Raises:
         TypeError: `df` cannot be iterated again.
-        ValueError: the batch size is below 1, or the capacity below the batch size.
+        ValueError: the batch size is below 1, or the capacity is below the batch size.
 
     Example:
         >>> with tf.Graph().as_default():
@@ -57,8 +56,8 @@ class BatchQueueInput(FlowQueueInput):
         capacity = 10 * batch_size if capacity is None else capacity
         if capacity < batch_size:
             raise ValueError(
-                f"A queue of capacity {capacity} never holds a batch of {batch_size}. Give a capacity of at "
-                f"least {batch_size}: it counts single datapoints."
+                f"A queue of capacity {capacity} cannot hold a batch of {batch_size}. Give a capacity of at "
+                f"least {batch_size}, in single datapoints."
             )
         super().__init__(df, capacity, infinite)
         self._batch_size = batch_size
@@ -91,7 +90,7 @@ class BatchQueueInput(FlowQueueInput):
         if first is not None and not self.infinite:
             raise SpecError(
                 f"The first axis of {spec.name!r} is declared as {first}, but with infinite=False the last "
-                "batch has what is left. Declare it as None."
+                "batch may be smaller. Declare it as None."
             )
         return tf.TensorSpec(spec.shape[1:], spec.dtype, spec.name)
 

@@ -1,4 +1,4 @@
-"""The base of the sources with a queue: a flow, the queue's ops, and the thread of each session."""
+"""The base class of sources with a queue: a flow, the queue's ops, and the thread of each session."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ __all__ = ["FlowQueueInput"]
 
 
 class FlowQueueInput(InputSource):
-    """Reads a flow into a queue by a thread. Subclasses define the specs of a put, and the ops of a take.
+    """Reads a flow into a queue with a thread. Subclasses define the specs of a put and the ops of a take.
 
     Args:
-        df: a DataFlow, or another iterable that can be iterated again.
+        df: a DataFlow, or another re-iterable object.
         capacity: number of datapoints to prefetch.
-        infinite: start over at the end of a pass.
+        infinite: restart at the end of a pass.
         queue: a queue to use instead of a new one.
 
     Raises:
@@ -58,17 +58,17 @@ class FlowQueueInput(InputSource):
         self._thread: SessionThread | None = None
 
     def seed(self, seed: int) -> None:
-        """Seeds the flow, if it takes a seed."""
+        """Seeds the flow, if it supports seeds."""
         seed_flow(self._flow, seed)
 
     @property
     def sharded(self) -> bool | None:
-        """Whether the flow is one process's share of an order; None if it does not say."""
+        """Whether the flow is one process's share of an order; None if unknown."""
         return is_sharded(self._flow)
 
     @property
     def endless(self) -> bool:
-        """Whether the source starts over at the end of a pass, or the flow has none."""
+        """Whether the source restarts at the end of a pass, or passes of the flow never end."""
         return self.infinite or is_endless(self._flow)
 
     def size(self) -> int | None:
@@ -76,11 +76,11 @@ class FlowQueueInput(InputSource):
         return flow_size(self._flow)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Makes the next session start at a position; None is the beginning."""
+        """Makes the next session start at a position; None for the beginning."""
         self._loaded = loaded_position(self._flow, state)
 
     def refit(self, state: Mapping[str, Any]) -> RefittedState | None:
-        """Translates a state of other batches of the flow; see `InputSource.refit()`."""
+        """Translates a state for other batches of the flow; see `InputSource.refit()`."""
         return refit_position(self._flow, state)
 
     def status(self) -> InputStatus:
@@ -93,7 +93,7 @@ class FlowQueueInput(InputSource):
         """Returns the specs of the flow's datapoints."""
 
     def _datapoints_in(self, takes: int) -> int:
-        """Returns the largest number of the flow's datapoints that so many takes consume."""
+        """Returns the maximum number of the flow's datapoints that `takes` takes consume."""
         return takes
 
     def _setup(self, specs: tuple[tf.TensorSpec, ...]) -> None:
@@ -124,7 +124,7 @@ class FlowQueueInput(InputSource):
 
     def _count(self, takes: int | None) -> int | None:
         assert self._thread is not None
-        # The last take of a pass may be smaller, so there may be fewer.
+        # The last take of a pass may be smaller.
         return None if takes is None else min(self._datapoints_in(takes), self._thread.taken())
 
     def _hold_back(self, takes: int) -> None:
@@ -144,7 +144,7 @@ class FlowQueueInput(InputSource):
 
     def _start(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
         if self._thread is not None:
-            self._thread.finish()  # the session was lost and made anew
+            self._thread.finish()  # the session was lost and recreated
         self._thread = SessionThread(self._ops, self._reader, session, coord, self._held_back)
         with ends_run_on_error(coord):
             self._thread.start(self._loaded)
@@ -157,13 +157,13 @@ class FlowQueueInput(InputSource):
 
 @final
 class _QueueHook(tf.train.SessionRunHook):
-    """Starts and ends the thread. It costs a step nothing: it has no before_run."""
+    """Starts and ends the thread. It adds no cost to a step, since it has no before_run."""
 
     def __init__(self, source: FlowQueueInput) -> None:
         self._source = source
 
     def begin(self) -> None:
-        # Here and not later, so that workers which fork do it before a session has threads.
+        # Here and not later, so that workers are forked before a session has threads.
         self._source._prepare()
 
     def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:

@@ -17,22 +17,21 @@ __all__ = ["QueueInput"]
 
 @final
 class QueueInput(FlowQueueInput):
-    """Prefetches a flow's datapoints into a queue on the CPU, by a thread that runs beside the training.
+    """Prefetches a flow's datapoints into a queue on the CPU, with a thread that runs during training.
 
-    Use it for training, with any number of towers: each tower takes datapoints of its own. An exception in
-    the flow reaches the main thread with its own type and traceback, through the session's coordinator.
-
-    Its queue's size, `QueueInput/queue_size`, is in the collection `MOVING_SUMMARIES`, whose scalars a
-    training averages and records: near the capacity the model is slower, near 0 the data.
+    Use it for training, with any number of towers: each tower takes different datapoints. An exception in the
+    flow is raised in the main thread with its type and traceback, through the session's coordinator. The
+    queue's size, `QueueInput/queue_size`, is in the collection `MOVING_SUMMARIES`, which a training averages
+    and records: near the capacity the model is the bottleneck, near 0 the data.
 
     Args:
-        df: a DataFlow, or another iterable that can be iterated again. A datapoint is a list or tuple in the
+        df: a DataFlow, or another re-iterable object. A datapoint is a list or tuple in the
             order of the specs, or a dict by their names.
         capacity: number of datapoints to prefetch.
-        infinite: start over at the end of a pass. Otherwise the run ends there as TensorFlow's inputs end,
-            with `OutOfRangeError`, after each datapoint was taken exactly once.
-        queue: a queue of your own to use instead, with one dtype per spec, made in the same graph. Behind a
-            queue that reorders, such as a `RandomShuffleQueue`, the position is not known, and None.
+        infinite: restart at the end of a pass. Otherwise the run ends there with `OutOfRangeError`, like
+            other inputs of TensorFlow, after each datapoint was taken exactly once.
+        queue: a queue to use instead, with one dtype per spec, created in the same graph. With a queue that
+            reorders, such as a `RandomShuffleQueue`, the position is None.
 
     Raises:
         TypeError: `df` cannot be iterated again.

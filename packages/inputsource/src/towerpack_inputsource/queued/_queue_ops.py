@@ -1,4 +1,4 @@
-"""The ops of `QueueInput`: the queue, its puts and takes, the count of takes, the summary."""
+"""The ops of `QueueInput`: queue, puts, takes, count of takes, and summary."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from .._source import make_counter
 __all__ = ["QueueOps"]
 
 _WITHOUT_HOOKS = (
-    "{0} was set up in the graph of this session, but its hooks() were not asked for. So nothing fills its "
-    "queue, and a run that takes its data waits for ever: make the session with hooks=source.hooks()."
+    "{0} was set up in the graph of this session, but its hooks() were not requested. Therefore its queue "
+    "stays empty, and a run that takes its data waits forever: create the session with hooks=source.hooks()."
 )
 
 
 @final
 class QueueOps:
-    """A queue between the thread and the steps; `BufferOps` describes each op.
+    """A queue between the thread and the steps; see `BufferOps` for each op.
 
     Args:
         specs: the components of a put; each take gives the same, or `batch_size` of them.
@@ -30,16 +30,16 @@ class QueueOps:
 
     Raises:
         SpecError: the given queue has other dtypes than the specs.
-        SetupError: the given queue lives in another graph.
+        SetupError: the given queue belongs to another graph.
     """
 
     label = "queue"
 
     def __init__(self, specs: Sequence[tf.TensorSpec], queue: Any, capacity: int, source: str) -> None:
         self._queue = queue = _new_queue(specs, capacity) if queue is None else _checked_queue(specs, queue)
-        # First, so that no component can take the name that the summary's tag is made of.
+        # First, so that no component can take the name used for the summary's tag.
         self.size = queue.size(name="queue_size")
-        # A convention by name, not by import: a training averages the scalars of this collection.
+        # A shared collection name, without an import: a training averages the scalars of this collection.
         tf.add_to_collection("MOVING_SUMMARIES", self.size)
         self.placeholders = [tf.placeholder(spec.dtype, spec.shape, spec.name) for spec in specs]
         self.enqueue = queue.enqueue(self.placeholders, name="enqueue")
@@ -48,19 +48,19 @@ class QueueOps:
         self._count = make_counter("taken")
         self.taken = self._count.read_value()
         self.zero = self._count.initializer
-        # A closed queue cannot be opened again, but a destroyed one is made anew by the next op on it.
+        # A closed queue cannot be reopened, but a destroyed one is recreated by the next op on it.
         destroy = tf.raw_ops.DestroyResourceOp(resource=queue.queue_ref, ignore_lookup_error=True)
         self.renew = tf.group(destroy, self.zero, name="renew")
         bound = queue.queue_ref.op.get_attr("capacity")
         self.capacity = bound if bound > 0 else None
         warning = tf.constant(_WITHOUT_HOOKS.format(source), name="without_hooks")
         self._warn: tf.Operation = tf.raw_ops.PrintV2(input=warning, output_stream="stderr")
-        # Monitored sessions run these once, when they are made.
+        # Monitored sessions run these once, at their creation.
         tf.add_to_collection(tf.GraphKeys.TABLE_INITIALIZERS, self._warn)
         self.in_order = queue.queue_ref.op.type in {"FIFOQueueV2", "PaddingFIFOQueueV2"}
 
     def expect_hooks(self) -> None:
-        """Lets sessions be made without a warning, since the hooks were asked for."""
+        """Disables the warning of new sessions, since the hooks were requested."""
         self._warn.graph.get_collection_ref(tf.GraphKeys.TABLE_INITIALIZERS).remove(self._warn)
 
     def take(self, specs: Sequence[tf.TensorSpec]) -> list[tf.Tensor]:
@@ -84,7 +84,7 @@ class QueueOps:
     def _counted(
         self, tensors: list[tf.Tensor], count: Any, specs: Sequence[tf.TensorSpec]
     ) -> list[tf.Tensor]:
-        # Counted in the graph, at no measurable cost: the thread cannot know when a put that waited went in.
+        # Counted in the graph, at no measurable cost: the thread does not know when a waiting put completed.
         with tf.control_dependencies(tensors):
             counted = self._count.assign_add(count, read_value=False)
         with tf.control_dependencies([counted]):
@@ -111,7 +111,7 @@ def _checked_queue(specs: Sequence[tf.TensorSpec], queue: Any) -> Any:
         )
     if queue.queue_ref.graph is not tf.get_default_graph():
         raise SetupError(
-            "The given queue lives in another graph than setup() was called in. Make it in the same one."
+            "The given queue belongs to a different graph than that of setup(). Create it in the same graph."
         )
     return queue
 

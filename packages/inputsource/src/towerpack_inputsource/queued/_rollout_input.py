@@ -1,4 +1,4 @@
-"""Input that the training itself makes, between its steps: the batches of rollouts and memories."""
+"""Input created by the training between its steps: batches of rollouts and replay memories."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from ..specs import Array, compile_check, component_of
 
 __all__ = ["RolloutInput"]
 
-# A put computes nothing: handing it to TensorFlow's threads takes longer than itself.
+# A put computes nothing: passing it to TensorFlow's threads takes longer than the put.
 _RUN_HERE = tf.RunOptions(inter_op_thread_pool=-1)
-# A call costs more than a copy of so many bytes: smaller datapoints are put together.
+# A call costs more than a copy of this many bytes, so smaller datapoints are combined.
 _TOGETHER = 1 << 18
 
 
 @final
 class RolloutInput(InputSource):
-    """Takes batches from whoever calls `put`, usually the thread that runs the steps.
+    """Provides batches passed to `put`, usually by the thread that runs the steps.
 
-    In reinforcement learning the data of the next steps depends on the steps before. So no thread prefetches:
-    between two steps, `put` brings as many batches into the graph as are wanted, and each take of the next
-    steps is one of them, in their order. As these steps are fed nothing, several of them can run in one
-    session call, and several towers can take.
+    In reinforcement learning, the data of the next steps depend on the previous steps. Therefore no thread
+    prefetches: between two steps, `put` adds any number of batches to the graph, and the following steps take
+    them in order. Since these steps need no feeds, several of them can run in one session call, and several
+    towers can take batches.
 
-    A step that takes more than was put waits, and with it the training. There is no position: whoever makes
-    the batches keeps what a resumed run needs.
+    A step that takes more batches than were put waits forever. The source has no position: the producer of
+    the batches must save the state for a resumed run.
 
     Example:
         >>> import numpy as np
@@ -50,28 +50,28 @@ class RolloutInput(InputSource):
     _close: Callable[[], Any] | None = None
 
     def put(self, datapoint: Any) -> None:
-        """Adds a datapoint for one take of one tower.
+        """Adds a datapoint, for one take by one tower.
 
         Args:
             datapoint: a list or tuple in the order of the specs, or a dict by their names.
 
         Raises:
             NotRunningError: there is no live session.
-            DatapointError: the datapoint does not fit the specs.
+            DatapointError: the datapoint does not match the specs.
         """
         if self._enqueue is None:
             raise self._no_session("put")
         self._enqueue(*self._check(datapoint))
 
     def put_all(self, datapoints: Iterable[Any]) -> None:
-        """Adds a datapoint for each of as many takes; small ones of the same shapes by one session call.
+        """Adds several datapoints, one per take; small ones of equal shapes share a session call.
 
         Args:
-            datapoints: each as `put` takes it.
+            datapoints: the datapoints, each as in `put`.
 
         Raises:
             NotRunningError: there is no live session.
-            DatapointError: a datapoint does not fit the specs; those before it may have been added.
+            DatapointError: a datapoint does not match the specs; earlier ones may have been added.
         """
         if self._enqueue is None or self._enqueue_many is None:
             raise self._no_session("put_all")
@@ -85,7 +85,7 @@ class RolloutInput(InputSource):
         try:
             return self._check_stack([np.stack(arrays) for arrays in zip(*datapoints)])
         except DatapointError:
-            for datapoint in datapoints:  # the error is to name the datapoint's own shape
+            for datapoint in datapoints:  # so that the error names the datapoint's own shape
                 self._check(datapoint)
             raise
 
@@ -128,8 +128,8 @@ class RolloutInput(InputSource):
 
     def _reset_state(self) -> None:
         raise NotRunningError(
-            "RolloutInput.reset_state(): its batches are made by the training, and no pass can begin anew. "
-            "Evaluate by acting in an environment, or give the evaluation a flow of its own."
+            "RolloutInput.reset_state(): the training creates the batches, so a pass cannot be restarted. "
+            "Evaluate by acting in an environment, or give the evaluation a separate flow."
         )
 
     def _start(self, session: tf.Session) -> None:
@@ -142,7 +142,7 @@ class RolloutInput(InputSource):
 
 
 def _alike(datapoints: Iterable[Any]) -> Iterator[list[Any]]:
-    """Yields neighbours together whose arrays have the same shapes and dtypes, and few bytes."""
+    """Groups neighbouring datapoints with equal shapes and dtypes and few bytes."""
     alike: list[Any] = []
     kinds: list[Any] | None = None
     size = 0
@@ -159,7 +159,7 @@ def _alike(datapoints: Iterable[Any]) -> Iterator[list[Any]]:
 
 
 def _kinds(datapoint: Any) -> list[Any] | None:
-    """Returns shapes and dtypes; None for what is not a list of arrays, or has an empty one."""
+    """Returns shapes and dtypes; None for other objects than lists of non-empty arrays."""
     if not isinstance(datapoint, (list, tuple)) or any(type(each) is not np.ndarray for each in datapoint):
         return None
     if not all(array.size for array in datapoint):
@@ -169,7 +169,7 @@ def _kinds(datapoint: Any) -> list[Any] | None:
 
 @final
 class _SessionHook(tf.train.SessionRunHook):
-    """Lets `put` reach the live session; it costs a step nothing."""
+    """Gives `put` access to the live session, without cost for a step."""
 
     def __init__(self, source: RolloutInput) -> None:
         self._source = source

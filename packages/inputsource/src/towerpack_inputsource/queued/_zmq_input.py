@@ -1,4 +1,4 @@
-"""Input from other machines: a queue that is filled with what their senders send."""
+"""Input from other machines: a queue filled with datapoints from their senders."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ __all__ = ["ZMQInput"]
 
 @final
 class ZMQInput(FlowQueueInput):
-    """Prefetches what `send_dataflow_zmq` sends on other machines, or in other processes, into a queue.
+    """Prefetches datapoints sent by `send_dataflow_zmq` on other machines or processes into a queue.
 
-    It is a `QueueInput` over a `towerpack_dataflow.remote.RemoteDataZMQ`, whose docstring says what is
-    promised: each datapoint goes to one of all receivers. Like any live flow, it has no position: a run that
-    goes on trains on what the senders send then. Needs the extra `[remote]`.
+    It is a `QueueInput` over a `towerpack_dataflow.remote.RemoteDataZMQ`; see its docstring for the
+    guarantees: each datapoint goes to exactly one receiver. Like any live flow, it has no position: a resumed
+    run uses the datapoints that the senders send then. Needs the extra `[remote]`.
 
     Args:
-        addrs: the address of a sender, or several: `"tcp://192.168.0.5:5555"`.
-        hwm: the most datapoints of a sender that wait here or are on their way.
+        addrs: the addresses of one or more senders: `"tcp://192.168.0.5:5555"`.
+        hwm: the maximum number of datapoints per sender that are buffered here or in transit.
         capacity: number of datapoints in the queue.
-        infinite: go on with the senders' next pass. Otherwise the run ends where a pass ends.
-        batch_size: length of the first axis of all components, if the senders' batches have only one; it is
-            then part of the tensors' shapes.
-        options: more arguments of `RemoteDataZMQ`: `prefetch_bytes`, `max_bytes`, `timeout`, `keys`.
+        infinite: continue with the senders' next pass. Otherwise the run ends at the end of a pass.
+        batch_size: length of the first axis of all components, if it is the same in all batches; it then
+            becomes part of the tensors' shapes.
+        options: further arguments of `RemoteDataZMQ`: `prefetch_bytes`, `max_bytes`, `timeout`, `keys`.
 
     Raises:
-        ImportError: pyzmq or msgpack is not there; the message names the extra.
-        ValueError: an address is none, or the capacity is below 1.
+        ImportError: pyzmq or msgpack is not installed; the message names the extra.
+        ValueError: an address is invalid, or the capacity is below 1.
 
     Example:
         >>> source = ZMQInput(["tcp://192.168.0.5:5555", "tcp://192.168.0.6:5555"], batch_size=256)

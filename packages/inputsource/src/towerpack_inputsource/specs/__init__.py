@@ -1,4 +1,4 @@
-"""Declarations of a datapoint's components, and the checks of datapoints and tensors against them."""
+"""Specs of a datapoint's components, and checks of datapoints and tensors against them."""
 
 from ._component_specs import check_specs, component_of, with_batch_size
 from ._datapoint_check import Component, compile_check

@@ -1,4 +1,4 @@
-"""The specs of a datapoint's components: their check, and their form for NumPy."""
+"""The specs of a datapoint's components: checks, and conversion for NumPy."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ __all__ = ["check_specs", "component_of", "with_batch_size"]
 
 
 def check_specs(specs: Sequence[tf.TensorSpec]) -> tuple[tf.TensorSpec, ...]:
-    """Checks the specs of a source, and returns them as a tuple.
+    """Checks the specs of a source and returns them as a tuple.
 
     Raises:
-        SpecError: there are none, or one of them is no `tf.TensorSpec`, has no name, or shares its name.
+        SpecError: there are no specs, or one is not a `tf.TensorSpec`, is unnamed, or shares its name.
     """
     checked = tuple(specs)
     if not checked:
@@ -33,21 +33,21 @@ def check_specs(specs: Sequence[tf.TensorSpec]) -> tuple[tf.TensorSpec, ...]:
     doubled = sorted({name for name in names if names.count(name) > 1})
     if doubled:
         raise SpecError(
-            f"The names {doubled} stand for more than one of the specs {names}; make each unique."
+            f"The names {doubled} occur more than once in the specs {names}; make each name unique."
         )
     return checked
 
 
 def component_of(spec: tf.TensorSpec) -> Component:
-    """Returns a spec in NumPy's terms: what an array must be to be fed."""
+    """Returns a spec in NumPy's terms, for the check of arrays to feed."""
     shape = None if spec.shape.rank is None else tuple(spec.shape.as_list())
     return Component(spec.name, np.dtype(spec.dtype.as_numpy_dtype), shape)
 
 
 def with_batch_size(specs: Sequence[tf.TensorSpec], size: int | None) -> tuple[tf.TensorSpec, ...]:
-    """Returns the specs with an unknown first axis filled in; a size of None leaves them as they are.
+    """Returns the specs with an unknown first axis filled in; a size of None leaves them unchanged.
 
-    TensorFlow then computes shapes once, when the graph is made, and not in each step.
+    TensorFlow then computes shapes once, when the graph is built, instead of in each step.
     """
     if size is None:
         return tuple(specs)

@@ -1,4 +1,4 @@
-"""Checks that a datapoint fits the specs, before TensorFlow gets it. Needs NumPy only."""
+"""Checks that a datapoint matches the specs, before it reaches TensorFlow. Needs only NumPy."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ __all__ = ["Array", "Component", "Shape", "compile_check", "fits"]
 
 Shape = tuple["int | None", ...] | None
 
-# TensorFlow aliases an array at such an address instead of copying it.
+# TensorFlow aliases an array at an address with this alignment instead of copying it.
 _ALIASED_AT = 64
-# Memory that nothing can write to. NumPy's own memory never is: the owner of the array, or of an older view,
-# may write to it, whatever `flags.writeable` of this array says.
+# Owners of memory that nothing can write to. NumPy's memory is never safe: the owner of the array or of an
+# older view may write to it, even if `flags.writeable` of this array is False.
 _FROZEN_OWNERS: tuple[type, ...] = (bytes,)
-# The owner of lent memory has this attribute: the lender does not write to the memory while the owner lives.
-# By name and not by type, so that any flow can lend.
+# The owner of lent memory has this attribute: the lender does not write to the memory while the owner exists.
+# An attribute instead of a type, so that any flow can lend.
 _LEASE = "towerpack_lease"
 
 
@@ -29,7 +29,7 @@ class Component(NamedTuple):
     """The declaration of one component of a datapoint.
 
     Attributes:
-        name: the component's name; the key where datapoints are dicts.
+        name: the component's name; the key if datapoints are dicts.
         dtype: the NumPy dtype; of kind "O" for strings.
         shape: one entry per axis, None for any size; None for any rank.
     """
@@ -40,17 +40,18 @@ class Component(NamedTuple):
 
 
 def compile_check(components: Sequence[Component]) -> Callable[[Any], list[Array]]:
-    """Makes a function from a datapoint to the arrays to feed, in order, each as declared and safe to keep.
+    """Makes a function that converts a datapoint to the arrays to feed, in order, checked and safe to keep.
 
-    Arrays must have the declared dtype, or one of the same kind from which each value can be converted
-    exactly; Python numbers, strings and lists are converted, if nothing gets lost. An array that may still be
-    written to, and that TensorFlow would not copy, is copied.
+    Arrays must have the declared dtype, or one of the same kind with exactly convertible values; Python
+    numbers, strings and lists are converted if no information is lost. An array that TensorFlow would alias
+    and that may still be modified is copied.
 
     Args:
         components: the declarations of the datapoint's components.
 
     Returns:
-        A function that raises a `DatapointError` with the component, the received and the declared value.
+        A function that raises a `DatapointError` with the component, the received and the declared value for
+        a mismatch.
     """
     takers = [_compile_component(number, component) for number, component in enumerate(components)]
     names = [component.name for component in components]
@@ -82,7 +83,7 @@ def _wrong_structure(datapoint: Any, names: list[str]) -> DatapointStructureErro
         received = f"{type(datapoint).__name__} instead of a list, tuple or dict of components"
     return DatapointStructureError(
         f"received {received}, declared are {len(names)}: {names}. "
-        "Make the flow yield one component for each, in this order, for example with MapData."
+        "Yield one component for each from the flow, in this order, for example with MapData."
     )
 
 
@@ -107,7 +108,7 @@ def _compile_component(number: int, component: Component) -> Callable[[Any], Arr
 
 
 def fits(shape: tuple[int, ...], declared: Shape) -> bool:
-    """Returns whether a declared shape allows a shape.
+    """Returns whether a shape matches a declared shape.
 
     >>> fits((32, 28), (None, 28)), fits((32,), (None, 28)), fits((3, 4, 5), None)
     (True, False, True)
@@ -120,14 +121,14 @@ def fits(shape: tuple[int, ...], declared: Shape) -> bool:
 
 
 def _would_be_shared(array: Array) -> bool:
-    """Returns whether TensorFlow would alias memory that may still be written to."""
+    """Returns whether TensorFlow would alias memory that may still be modified."""
     if array.__array_interface__["data"][0] % _ALIASED_AT or array.dtype.kind == "O":
         return False
     owner: Any = array
     while isinstance(owner, (np.ndarray, memoryview)):
         if isinstance(owner, np.ndarray):
             writeable, owner = owner.flags.writeable, owner.base
-        else:  # the owner of an array that was unpickled is a memoryview
+        else:  # the owner of an unpickled array is a memoryview
             writeable, owner = not owner.readonly, owner.obj
         if writeable:
             return True
@@ -137,5 +138,5 @@ def _would_be_shared(array: Array) -> bool:
 def _wrong_shape(received: tuple[int, ...], declared: Shape, label: str, number: int) -> DatapointShapeError:
     return DatapointShapeError(
         f"{label}: received shape {received}, declared is {declared}. Change it in the flow "
-        f"(MapDataComponent(df, function, {number}), BatchData), or declare None where the size varies."
+        f"(MapDataComponent(df, function, {number}), BatchData), or declare None if the size varies."
     )

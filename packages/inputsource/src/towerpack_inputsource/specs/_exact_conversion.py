@@ -1,4 +1,4 @@
-"""Conversion of a component to its declared dtype, refused where a value would become another one."""
+"""Converts a component to its declared dtype; refuses conversions that would change a value."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ __all__ = ["Array", "NumberConversion", "TextConversion"]
 Array = npt.NDArray[Any]
 
 _ONLY_VALUES = frozenset({np.ndarray, np.memmap, np.matrix, np.recarray, np.ma.MaskedArray})
-_WHOLE = 2.0**24  # up to here float32 holds each integer; ids and Unix times lie above
+_WHOLE = 2.0**24  # float32 represents all integers up to this; ids and Unix times are larger
 
 
 @final
 class NumberConversion:
-    """Turns a value into an array of a dtype of numbers.
+    """Converts a value to an array of a numeric dtype.
 
-    Integers of another width, signed or not, are converted where each of them is a value of the dtype. Floats
-    and complex numbers in arrays are converted to a wider dtype alone; those of Python are rounded to the
-    nearest value, as a literal would be, but not to infinity, and not above 2**24, where float32 leaves
-    integers out. One kind becomes another only where a Python number is one of the dtype's values: 1 for 1.0,
-    2.0 for 2.
+    Integers of another width, signed or unsigned, are converted if the dtype can represent all of them.
+    Floats and complex numbers in arrays are converted only to a wider dtype. Python floats are rounded to the
+    nearest value, like literals, but not to infinity, and not above 2**24, where float32 cannot represent all
+    integers. A conversion between kinds is allowed only for Python numbers that the dtype can represent
+    exactly: 1 for 1.0, 2.0 for 2.
 
     Args:
         dtype: the declared dtype.
@@ -34,7 +34,7 @@ class NumberConversion:
         number: its number, for errors.
     """
 
-    looks_at_each = False  # an array of the dtype is taken as it is
+    looks_at_each = False  # an array of the dtype is accepted unchanged
 
     def __init__(self, dtype: np.dtype[Any], label: str, number: int) -> None:
         self._dtype = dtype
@@ -45,8 +45,8 @@ class NumberConversion:
         """Returns the value as an array of the dtype.
 
         Raises:
-            DatapointTypeError: the value is of another kind, or something would get lost.
-            DatapointShapeError: lists of unequal length make no array.
+            DatapointTypeError: the value has another kind, or information would be lost.
+            DatapointShapeError: lists of unequal lengths do not form an array.
         """
         _refuse_losses(value, self._label, self._number)
         if isinstance(value, (np.ndarray, np.generic)):
@@ -81,7 +81,7 @@ class NumberConversion:
         if plain.dtype.kind in "fc" and not all(map(_is_float, members)):
             raise self._not_a_value(value)
         if plain.dtype == declared:
-            return np.array(plain)  # the value may be a buffer, which somebody may write to
+            return np.array(plain)  # the value may be a buffer that is modified later
         if plain.dtype.kind == "c" and declared.kind != "c":
             raise self._wrong_dtype(plain.dtype)
         if plain.dtype.kind not in "biufc" or declared.names is not None:
@@ -96,7 +96,7 @@ class NumberConversion:
     def _not_a_value(self, value: Any) -> DatapointError:
         return DatapointTypeError(
             f"{self._label}: received {value!r}, which is not a value of the declared dtype {self._dtype}. "
-            "Declare a dtype that holds it, or change it in the flow."
+            "Declare a dtype that can represent it, or change it in the flow."
         )
 
     def _wrong_dtype(self, received: np.dtype[Any]) -> DatapointError:
@@ -105,24 +105,24 @@ class NumberConversion:
 
 @final
 class TextConversion:
-    """Turns a value into an array of Python strings that TensorFlow can take: `str` or `bytes`.
+    """Converts a value to an array of Python strings for TensorFlow: `str` or `bytes`.
 
     Args:
         label: the component, for errors.
         number: its number, for errors.
     """
 
-    looks_at_each = True  # an array of objects may hold anything
+    looks_at_each = True  # an array of objects may contain any type
 
     def __init__(self, label: str, number: int) -> None:
         self._label = label
         self._number = number
 
     def __call__(self, value: Any) -> Array:
-        """Returns the value as an array of objects, each of which is text.
+        """Returns the value as an array of text objects.
 
         Raises:
-            DatapointTypeError: a value is no text, or cannot be encoded in UTF-8.
+            DatapointTypeError: a value is not text, or cannot be encoded in UTF-8.
         """
         if isinstance(value, (np.ndarray, np.generic)) and value.dtype.kind not in "OSU":
             raise _wrong_dtype(value.dtype, "str", self._label, self._number)
@@ -145,7 +145,7 @@ class TextConversion:
 
     def _refuse(self, what: str) -> NoReturn:
         raise DatapointTypeError(
-            f"{self._label}: received {what}, declared are strings. Give str or bytes, for example by "
+            f"{self._label}: received {what}, declared are strings. Give str or bytes, for example with "
             f"MapDataComponent(df, function, {self._number})."
         )
 
@@ -159,37 +159,39 @@ def _members(value: Any) -> Iterator[Any]:
 
 
 def _is_float(value: Any) -> bool:
-    """Returns whether float64 holds a value; NumPy rounds integers that stand among floats."""
+    """Returns whether float64 represents a value exactly; NumPy rounds integers in lists of floats."""
     return not isinstance(value, (int, np.integer)) or int(float(value)) == value
 
 
 def _refuse_losses(value: Any, label: str, number: int) -> None:
     if isinstance(value, np.ma.MaskedArray) and np.any(np.ma.flatten_mask(np.ma.getmaskarray(value))):
         raise DatapointTypeError(
-            f"{label}: received a masked array, and TensorFlow has no masks. Fill it in the flow: "
+            f"{label}: received a masked array, but TensorFlow has no masks. Fill it in the flow: "
             f"MapDataComponent(df, lambda x: x.filled(0), {number})."
         )
     if isinstance(value, np.ndarray) and type(value) not in _ONLY_VALUES:
         raise DatapointTypeError(
-            f"{label}: received {type(value).__name__}, an array of its own class, and its attributes, "
-            "such as a unit, would get lost. Give the values alone: "
+            f"{label}: received {type(value).__name__}, a subclass of array with attributes, such as a "
+            "unit, that would be lost. Give only the values: "
             f"MapDataComponent(df, numpy.asarray, {number})."
         )
 
 
 def _same_integers(converted: Array, plain: Array) -> bool:
-    """Returns whether each value is the same, exactly; NumPy compares some pairs of dtypes as floats."""
+    """Returns whether all values are exactly equal; NumPy compares some pairs of dtypes as floats."""
     return np.array_equal(converted, plain) and np.array_equal(converted.astype(plain.dtype), plain)
 
 
 def _only_rounded(converted: Array, plain: Array) -> bool:
-    """Returns whether no value became infinite, or another integer."""
+    """Returns whether no value became infinite or a different integer."""
     if converted.dtype.kind == "c":
         parts = ((converted.real, plain.real), (converted.imag, plain.imag))
         return all(_only_rounded(one, other) for one, other in parts)
     if not np.array_equal(np.isfinite(converted), np.isfinite(plain)):
         return False
-    large = (np.abs(plain) > _WHOLE) & (converted.dtype.itemsize > 2)  # half precision is asked for its steps
+    large = (np.abs(plain) > _WHOLE) & (
+        converted.dtype.itemsize > 2
+    )  # coarse steps are expected in half precision
     return np.array_equal(converted[large].astype(np.float64), plain[large])
 
 

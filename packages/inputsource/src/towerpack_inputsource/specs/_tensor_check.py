@@ -1,4 +1,4 @@
-"""Checks the tensors of a user's function, or of a tf.data element, against the specs."""
+"""Checks the tensors of a user's function or of a tf.data element against the specs."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ def in_order_of(specs: Sequence[tf.TensorSpec], components: Any, giver: str) -> 
 
     Args:
         specs: the declared specs.
-        components: a list or tuple in the order of the specs, a dict by their names, or the only component.
-        giver: where the components come from, for the error.
+        components: a list or tuple in the order of the specs, a dict by their names, or a single component.
+        giver: the origin of the components, for the error.
 
     Raises:
-        SpecError: the components are not one for each spec.
+        SpecError: the components do not correspond to the specs.
     """
     names = [spec.name for spec in specs]
     if isinstance(components, Mapping):
@@ -44,7 +44,7 @@ def check_component(spec: tf.TensorSpec, dtype: tf.DType, shape: tf.TensorShape,
     """Checks the known dtype and shape of a component against its spec.
 
     Raises:
-        SpecError: the dtype is not the declared one, or the shape cannot fit the declared one.
+        SpecError: the dtype or the shape does not match the declared one.
     """
     if dtype != spec.dtype:
         raise SpecError(
@@ -59,7 +59,7 @@ def check_component(spec: tf.TensorSpec, dtype: tf.DType, shape: tf.TensorShape,
 
 
 def as_declared(tensor: tf.Tensor, spec: tf.TensorSpec) -> tf.Tensor:
-    """Returns the tensor with the declared shape, checked in each run only where it is not known to fit."""
+    """Returns the tensor with the declared shape, checked at run time only if not known to match."""
     known = tensor.shape
     fits = spec.shape.rank is None or (
         known.rank is not None

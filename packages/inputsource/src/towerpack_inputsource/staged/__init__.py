@@ -1,4 +1,4 @@
-"""Prefetching to the towers' devices, from any source that needs no feeding."""
+"""Prefetching to the towers' devices, from any source without feeds."""
 
 from ._staging_input import StagingInput
 

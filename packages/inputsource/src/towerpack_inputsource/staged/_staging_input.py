@@ -1,4 +1,4 @@
-"""Input that is prefetched to the towers' devices, from any source that needs no feeding."""
+"""Input prefetched to the towers' devices, from any source without feeds."""
 
 from __future__ import annotations
 
@@ -19,32 +19,33 @@ from ._staging_ops import StagingOps
 
 __all__ = ["StagingInput"]
 
-# How long `state_dict()` waits for a source whose position is known only while no thread takes.
+# The maximum time that `state_dict()` waits for a source whose position is known only while no take is
+# active.
 _PAUSE_SECONDS = 60.0
 
 
 @final
 class StagingInput(ProxyInputSource):
-    """Copies datapoints to the towers' devices ahead of the step, by a thread, from any source without feeds.
+    """Copies datapoints to the towers' devices ahead of the step, from any source without feeds.
 
-    Use it on GPUs, where the copy takes time that the step can do without; on a CPU there is nothing to copy.
-    The other source's own ops, such as decoding in the graph, run ahead of the step as well.
+    Use it on GPUs, so that the step does not wait for the copy; on a CPU it has no benefit. A thread copies
+    the datapoints. The other source's ops, such as decoding in the graph, also run ahead of the step.
 
-    A round is one datapoint for each tower, and rounds stay whole: every run needs the input of all towers,
-    or of none. After a run that needed only some, the next run fails, with the tower's number.
+    A round is one datapoint for each tower, and rounds are complete: every run must use the input of all
+    towers or of none. After a run that used only some, the next run fails with the tower's number.
 
     The position is that of the step: staged datapoints count as not consumed. At the end of the data, staged
-    datapoints are still delivered; an evaluation can use the source as well.
+    datapoints are still delivered, so an evaluation can also use the source.
 
     Args:
         source: the other source.
-        stages: number of rounds to hold on the devices, besides the round in use and the round that is being
+        stages: number of rounds to store on the devices, in addition to the round in use and the round being
             copied.
-        device: where to put them; by default on each tower's own device.
+        device: the target device; by default each tower's device.
 
     Raises:
-        TypeError: `source` is no InputSource.
-        SetupError: `source` stages already, or (at `setup()`) needs feeding.
+        TypeError: `source` is not an InputSource.
+        SetupError: `source` already stages, or (at `setup()`) needs feeds.
         ValueError: `stages` is below 1.
 
     Example:
@@ -67,7 +68,8 @@ class StagingInput(ProxyInputSource):
         while isinstance(inner, ProxyInputSource):
             if isinstance(inner, StagingInput):
                 raise SetupError(
-                    f"{source!r} stages already. Give it more stages= instead of a second StagingInput."
+                    f"{source!r} already stages. Increase its stages= instead of adding a second "
+                    "StagingInput."
                 )
             inner = inner.source
         self._stages = stages
@@ -95,7 +97,7 @@ class StagingInput(ProxyInputSource):
         if not self.source.feed_free:
             raise SetupError(
                 f"StagingInput takes from its source ahead of the step, but {type(self.source).__name__} "
-                "needs to be fed with each step. Use QueueInput, TFDatasetInput or TensorInput."
+                "needs feeds in each step. Use QueueInput, TFDatasetInput or TensorInput."
             )
         with (
             tf.name_scope(None),
@@ -106,7 +108,7 @@ class StagingInput(ProxyInputSource):
             self._ops = StagingOps(self._stages)
 
     def _get_input_tensors(self, specs: tuple[tf.TensorSpec, ...]) -> Sequence[tf.Tensor]:
-        # In the order of the towers, so that each of them gets the same datapoints each time.
+        # In the order of the towers, so that the assignment of datapoints to towers is reproducible.
         with tf.control_dependencies(self._taken):
             tensors = self._taken = list(super()._get_input_tensors(specs))
         with tf.name_scope("StagingInput"):
@@ -114,7 +116,7 @@ class StagingInput(ProxyInputSource):
             return [tf.identity(tensor, spec.name) for tensor, spec in zip(staged, specs)]
 
     def _hooks(self) -> Sequence[tf.train.SessionRunHook]:
-        # The thread takes from the other source, so it starts after it and ends before it.
+        # The thread takes from the other source, so it starts after and ends before it.
         return [_EndHook(self), *super()._hooks(), _StartHook(self)]
 
     def _state(
@@ -137,17 +139,17 @@ class StagingInput(ProxyInputSource):
 
     def _start(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
         if self._thread is not None:
-            self._thread.finish()  # the session was lost and made anew
+            self._thread.finish()  # the session was lost and recreated
         self._final = None
         close_in_time(session)
         self._reader = _RoundReader(self.source, self._ops, self._held(), session)
         self._thread = SessionThread(self._ops, self._reader, session, coord)
-        # The other source has begun already; here it matters only whether it began at the beginning.
+        # The other source has already started; only whether it started at the beginning matters here.
         self._thread.start({} if self._resumes else None)
         self._resumes = False
 
     def _held(self) -> int:
-        """Returns how many rounds may be staged and not taken: announced, waiting, and one in between."""
+        """Returns the maximum number of staged, untaken rounds: announced, waiting, and one in between."""
         return self._stages + 2
 
     def _prepare(self) -> None:
@@ -165,17 +167,17 @@ class StagingInput(ProxyInputSource):
 
 @final
 class _RoundReader:
-    """The `Reader` of the thread: a take puts a round on the devices, and gives no arrays.
+    """The `Reader` of the thread: a take copies a round to the devices and returns no arrays.
 
     Attributes:
-        abandoned: whether the run is over, and a take is not.
+        abandoned: whether the run ended while a take was still active.
     """
 
     def __init__(self, source: InputSource, ops: StagingOps, held: int, session: tf.Session) -> None:
         self._between_rounds = threading.Lock()
         self._source = source
         self._fill = fast_callable(session, ops.fill)
-        # The only tower cannot be left out.
+        # A single tower cannot be skipped.
         self._counts = session.make_callable(ops.counts) if ops.towers > 1 else None
         self._held = held
         self._began = False
@@ -192,7 +194,7 @@ class _RoundReader:
         return None
 
     def release(self) -> None:
-        pass  # the source's own loop does
+        pass  # done by the source's own loop
 
     def take(self) -> list[Array]:
         with self._between_rounds:
@@ -213,7 +215,7 @@ class _RoundReader:
         if not self._between_rounds.acquire(timeout=0 if self.abandoned else _PAUSE_SECONDS):
             raise NotRunningError(
                 f"{type(self._source).__name__} has been busy with its next datapoint for "
-                f"{_PAUSE_SECONDS:g} s, or since the run ended, so its position is not known."
+                f"{_PAUSE_SECONDS:g} s, or since the run ended, so its position is unknown."
             )
         try:
             yield
@@ -224,14 +226,14 @@ class _RoundReader:
         left_out = [tower for tower, count in enumerate(counts) if self._staged - count > self._held]
         if left_out:
             raise StagingError(
-                f"{self._staged} rounds were staged, and the towers have taken {list(map(int, counts))}: "
-                f"the input of the towers {left_out} (from 0) was left out. Every run must need the input of "
-                "all towers, or of none."
+                f"{self._staged} rounds were staged, but the towers have taken {list(map(int, counts))}: "
+                f"the input of the towers {left_out} (from 0) was skipped. Every run must use the input of "
+                "all towers or of none."
             )
 
 
 class _Hook(tf.train.SessionRunHook):
-    """A hook on a source. It costs a step nothing: it has no before_run."""
+    """A hook of a source. It adds no cost to a step, since it has no before_run."""
 
     def __init__(self, source: StagingInput) -> None:
         self._source = source
@@ -239,7 +241,7 @@ class _Hook(tf.train.SessionRunHook):
 
 @final
 class _StartHook(_Hook):
-    """Starts the thread, after the other source has begun."""
+    """Starts the thread, after the other source has started."""
 
     def begin(self) -> None:
         self._source._prepare()

@@ -1,4 +1,4 @@
-"""The ops of `StagingInput`: areas on the devices, and the rounds that fill and empty them."""
+"""The ops of `StagingInput`: staging areas on the devices, and the rounds that fill and empty them."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ __all__ = ["StagingOps"]
 
 @final
 class StagingOps:
-    """Areas that hold a round: one datapoint for each tower. `BufferOps` describes the ops.
+    """Staging areas for rounds of one datapoint per tower. See `BufferOps` for the ops.
 
-    An area itself cannot be closed, and a take from an empty area waits for ever. So each round that is
-    staged is announced in a queue on the CPU, and a step takes the announcement first: closing that queue
-    ends, fails or wakes the step, as with any other input.
+    An area cannot be closed, and a take from an empty area waits forever. Therefore each staged round is
+    announced in a queue on the CPU, and a step takes the announcement first: closing that queue ends, fails
+    or wakes the step, as with any other input.
 
     Args:
         stages: number of rounds to announce ahead.
@@ -27,7 +27,7 @@ class StagingOps:
     Attributes:
         fill: the ops that stage the next round.
         towers: number of takes in a round.
-        counts: for each tower, the number of rounds in which it has taken its datapoint.
+        counts: the number of datapoints taken by each tower.
     """
 
     label = "staging"
@@ -49,7 +49,7 @@ class StagingOps:
         self._destroy = tf.raw_ops.DestroyResourceOp(resource=queue.queue_ref, ignore_lookup_error=True)
         begun = self._counter("begun")
         self.taken = begun.read_value()
-        # Shared by all towers, so it is run once however many of them a step needs.
+        # Shared by all towers, so it runs once for any number of towers in a step.
         with tf.control_dependencies([queue.dequeue(name="begin")]):
             self._round = tf.identity(begun.assign_add(1, read_value=True))
 
@@ -60,16 +60,16 @@ class StagingOps:
 
     @property
     def zero(self) -> Any:
-        """Counts from 0; several ops."""
+        """Several ops that reset the counts to 0."""
         return self._initializers
 
     @property
     def renew(self) -> Any:
-        """Empties everything and counts from 0; several ops."""
+        """Several ops that empty all areas and reset the counts to 0."""
         return [self._destroy, *self._clear, *self._initializers]
 
     def take(self, tensors: Sequence[tf.Tensor], device: Any) -> list[tf.Tensor]:
-        """Adds an area for one more tower to the current graph, and a take from it.
+        """Adds an area for another tower to the current graph, and a take from it.
 
         Args:
             tensors: the tensors to stage.
@@ -79,7 +79,7 @@ class StagingOps:
         with tf.device("/cpu:0"):
             count = self._counter(f"taken{tower}")
             own = count.assign_add(1, read_value=True)
-            # An Assert, for a cond would be slower than the step's whole input.
+            # An Assert, since a cond would be slower than the whole input of a step.
             complete = tf.raw_ops.Assert(
                 condition=tf.equal(own, self._round), data=[_left_out(tower), own, self._round]
             )
@@ -88,7 +88,7 @@ class StagingOps:
         for text in (False, True):
             given = [tensor for tensor in tensors if (tensor.dtype == tf.string) == text]
             if given:
-                # No device but the CPU has strings.
+                # Only the CPU supports strings.
                 where = (
                     tf.device("/cpu:0" if text else device) if text or device else contextlib.nullcontext()
                 )
@@ -98,10 +98,10 @@ class StagingOps:
         return [staged[tensor.ref()] for tensor in tensors]
 
     def _area(self, tensors: Sequence[tf.Tensor], name: str, after: tf.Operation) -> list[tf.Tensor]:
-        """Adds an area without a bound, so that no put waits in it."""
+        """Adds an unbounded area, so that puts never wait."""
         dtypes = [tensor.dtype for tensor in tensors]
         put = tf.raw_ops.Stage(values=tensors, shared_name=name)
-        # Each device would make an area of that name of its own.
+        # Each device would create a separate area with that name.
         with tf.get_default_graph().colocate_with(put):
             self._clear.append(tf.raw_ops.StageClear(dtypes=dtypes, shared_name=name))
             with tf.control_dependencies([after]):
@@ -119,7 +119,7 @@ class StagingOps:
 
 def _left_out(tower: int) -> str:
     return (
-        f"StagingInput: an earlier run took the input of other towers and not that of tower {tower} (from "
-        "0), because it needed only some of them, or failed. Every run must need the input of all towers, or "
-        "of none. Rounds of this tower, rounds begun:"
+        f"StagingInput: an earlier run took the input of other towers but not of tower {tower} (from 0), "
+        "because it used only some of them or failed. Every run must use the input of all towers or of "
+        "none. Rounds of this tower, started rounds:"
     )

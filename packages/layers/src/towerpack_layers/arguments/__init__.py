@@ -1,4 +1,4 @@
-"""What layers share: checked arguments, kernels and biases, and the computing of images of any layout."""
+"""Shared code of layers: argument checks, kernels and biases, and computation on images of any layout."""
 
 from ._image_kernels import (
     axis_sizes,

@@ -1,4 +1,4 @@
-"""Images that some kernels of TensorFlow cannot compute: in one of the layouts, or none at all."""
+"""Workarounds for images that some TensorFlow kernels do not support: layouts, and empty batches."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = [
 ]
 
 _OFF = ("0", "false")
-# As Linux names them; TensorFlow 2.21 looks for these (`IsMKLEnabled` in tensorflow/core/util/util.cc).
+# In the spelling of Linux; TensorFlow 2.21 checks these (`IsMKLEnabled` in tensorflow/core/util/util.cc).
 _FOR_NETWORKS = {"avx512_vnni", "avx512_bf16", "avx_vnni", "amx_tile", "amx_int8", "amx_bf16"}
 
 _has_examples: ContextVar[bool] = ContextVar("towerpack_layers_has_examples", default=False)
@@ -34,7 +34,7 @@ _has_examples: ContextVar[bool] = ContextVar("towerpack_layers_has_examples", de
 def compute_images(
     function: Callable[[tf.Tensor, DataFormat], tf.Tensor], x: tf.Tensor, form: DataFormat
 ) -> tf.Tensor:
-    """Returns a function of images, computed in their own layout or, where kernels lack it, in `NHWC`.
+    """Applies a function to images in their layout, or in `NHWC` if kernels do not support it.
 
     Args:
         function: a function of images and their data format that returns images of this format.
@@ -48,11 +48,11 @@ def compute_images(
 
 
 def has_all_kernels(dtype: tf.DType) -> bool:
-    """Returns whether the kernels of this machine take `NCHW`, and in gradients groups and dilations.
+    """Returns whether the kernels of this machine support `NCHW`, and groups and dilations in gradients.
 
-    The kernels of a GPU do. On a CPU, those of oneDNN do, for float32 on every processor; TensorFlow uses
-    them by default where the processor has instructions for networks, such as AVX-512 VNNI. Other kernels
-    raise an error when they are run (`Conv2DCustomBackpropInputOp`, TensorFlow 2.21).
+    GPU kernels do. On a CPU, oneDNN kernels do, for float32 on every processor; TensorFlow uses oneDNN by
+    default on processors with neural network instructions, such as AVX-512 VNNI. Other kernels raise an error
+    at run time (`Conv2DCustomBackpropInputOp`, TensorFlow 2.21).
 
     Args:
         dtype: the dtype of the images.
@@ -63,14 +63,14 @@ def has_all_kernels(dtype: tf.DType) -> bool:
 
 
 def _uses_onednn() -> bool:
-    """Returns whether TensorFlow computes by oneDNN in this process."""
+    """Returns whether TensorFlow uses oneDNN in this process."""
     wanted = os.environ.get("TF_ENABLE_ONEDNN_OPTS", "").lower()
     return wanted not in _OFF if wanted else _has_neural_instructions()
 
 
 @functools.cache
 def _has_neural_instructions() -> bool:
-    """Returns whether the processor has an instruction set for which TensorFlow uses oneDNN by default."""
+    """Returns whether the processor has instructions for which TensorFlow uses oneDNN by default."""
     try:
         description = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -80,10 +80,10 @@ def _has_neural_instructions() -> bool:
 
 @contextlib.contextmanager
 def nonempty_batches() -> Iterator[None]:
-    """Lets the layers of this block take for granted that each batch has an example.
+    """Makes layers in this block assume that each batch has at least one example.
 
-    They then add no ops for batches without any, which TensorFlow's kernels need. For graphs that other
-    programs shall run: those know fewer ops, and combine layers that stand right behind each other.
+    They then omit the ops that TensorFlow's kernels need for empty batches. Use it for graphs that other
+    programs run: these support fewer ops and fuse directly consecutive layers.
 
     Example:
         >>> import tensorflow.compat.v1 as tf
@@ -101,21 +101,23 @@ def nonempty_batches() -> Iterator[None]:
 
 
 def compute_examples(function: Callable[[tf.Tensor], tf.Tensor], x: tf.Tensor) -> tf.Tensor:
-    """Returns a function of a batch of images, also where the batch has no examples.
+    """Applies a function to a batch of images, which may be empty.
 
-    On such a batch, oneDNN's convolutions give a result of their input's shape, and an `InternalError` in
-    the gradient; the gradient of max pooling (`MklMaxPoolGradOp`) ends the process (TensorFlow 2.21). So such
-    a batch is computed with an example of zeros, which is then cut off. Padding by nothing, and a slice of
-    everything, copy nothing. In a block of `nonempty_batches` there is no such batch.
+    On an empty batch, oneDNN's convolutions return a result of the input's shape and raise an `InternalError`
+    in the gradient; the gradient of max pooling (`MklMaxPoolGradOp`) aborts the process (TensorFlow 2.21).
+    Therefore an empty batch is extended by an example of zeros, which is removed from the result. For other
+    batches, the zero-size padding and the full slice copy no data. A block of `nonempty_batches` omits these
+    ops.
 
     Args:
-        function: a function of each example by itself that returns a tensor of four axes, batch first.
+        function: a function that treats examples independently and returns a tensor of four axes, batch
+            first.
         x: tensor of four axes, batch first.
     """
     if x.shape.as_list()[0] or _has_examples.get():
         return function(x)
     with tf.name_scope("examples"):
-        # The number of examples, and -1 for each other axis, which means all of it.
+        # The number of examples, and -1 for the full size of each other axis.
         kept = tf.bitwise.bitwise_or(tf.shape(x), [0, -1, -1, -1])
         missing = tf.cast(tf.equal(kept, 0), tf.int32)
         padded = tf.pad(x, tf.stack([tf.zeros([4], tf.int32), missing], axis=1))
@@ -127,7 +129,7 @@ def compute_examples(function: Callable[[tf.Tensor], tf.Tensor], x: tf.Tensor) -
 
 
 def axis_sizes(x: tf.Tensor) -> list[Any]:
-    """Returns the size of each axis of a tensor: an int where it is static, else a scalar tensor."""
+    """Returns the size of each axis of a tensor: an int if static, else a scalar tensor."""
     sizes = x.shape.as_list()
     if None in sizes:
         dynamic = tf.unstack(tf.shape(x))

@@ -1,4 +1,4 @@
-"""Kernel, bias, activation and activity cost: the parts that layers with a kernel share."""
+"""Kernel, bias, activation and activity cost: the shared parts of layers with a kernel."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["KernelAndBias", "TensorFunction", "resolve_initializer"]
 
 TensorFunction = Callable[[Any], Any]
 
-# Those that TensorFlow computes together with a convolution.
+# The activations that TensorFlow fuses with a convolution.
 _ELEMENTWISE = (tf.nn.relu, tf.nn.relu6, tf.nn.elu, tf.nn.leaky_relu, tf.nn.sigmoid, tf.nn.tanh)
 
 
@@ -34,30 +34,29 @@ def _are_functions(
 @final
 @attrs.frozen(eq=False)
 class KernelAndBias:
-    """What a layer makes its variables with, and applies to its output, checked before there is a variable.
+    """Variables and output functions of a layer, checked before any variable is created.
 
-    A variable that was made before an error is found could not be taken back.
+    A graph cannot remove a variable that was created before an error.
 
     Args:
         call: the layer's label, for errors.
         shape: the kernel's shape.
         dtype: the dtype of both variables.
-        use_bias: whether there is a `b`.
-        initializers: of kernel and bias, each an initializer, number or array; by default normal, not
-            truncated, with variance 2 / fan-in, and zeros.
-        regularizers: of kernel and bias, each a function of the variable that returns a scalar cost, for the
+        use_bias: whether to create `b`.
+        initializers: for kernel and bias, each an initializer, number or array; by default an untruncated
+            normal distribution with variance 2 / fan-in, and zeros.
+        regularizers: for kernel and bias, each a function of the variable that returns a scalar cost, for the
             regularization losses.
         activation: function applied to the layer's result.
         activity_regularizer: function of the output that returns a scalar cost.
         name: the kernel's name.
-        argument: what the kernel's arguments begin with, for errors.
-        outputs: the size of the bias; by default that of the kernel's last axis.
-        fan_in: how many inputs an output is made of; by default the product of all sizes of the kernel but
-            the last.
+        argument: the prefix of the kernel's arguments, for errors.
+        outputs: the size of the bias; by default the size of the kernel's last axis.
+        fan_in: the number of inputs per output; by default the product of all kernel sizes except the last.
 
     Raises:
-        TypeError: an initializer or a function is something else.
-        ValueError: an array that initializes is of another shape.
+        TypeError: an initializer or a function has another type.
+        ValueError: an initial array has another shape.
     """
 
     call: str
@@ -89,7 +88,7 @@ class KernelAndBias:
         return self.outputs or self.shape[-1]
 
     def make(self) -> tuple[Any, Any]:
-        """Makes the variables of the layer being built: the kernel, and `b` or `None`."""
+        """Creates the variables of the current layer: the kernel, and `b` or `None`."""
         initializers, regularizers = self._resolved, self.regularizers
         kernel = tf.get_variable(self.name, self.shape, self.dtype, initializers[0], regularizers[0])
         if not self.use_bias:
@@ -98,9 +97,9 @@ class KernelAndBias:
         return kernel, tf.get_variable("b", size, self.dtype, initializers[1], regularizers[1])
 
     def take_elementwise(self) -> tuple[TensorFunction | None, KernelAndBias]:
-        """Returns the activation, and these parts without it, where it is known to go element by element.
+        """Separates the activation from these parts, if it is known to be elementwise.
 
-        Such an activation may be applied before a part of the result is cut off.
+        An elementwise activation may be applied before part of the result is cut off.
         """
         if self.activation not in _ELEMENTWISE:
             return None, self
@@ -135,8 +134,8 @@ def resolve_initializer(call: str, argument: str, given: Any, default: Any, shap
         shape: the variable's shape.
 
     Raises:
-        TypeError: `given` is something else.
-        ValueError: `given` is an array of another shape.
+        TypeError: `given` has another type.
+        ValueError: `given` is an array with another shape.
     """
     if given is None or callable(given):
         return default if given is None else given

@@ -1,4 +1,4 @@
-"""Checks of the arguments that layers share: inputs, counts, sizes, padding and data formats."""
+"""Checks of common layer arguments: inputs, counts, sizes, padding and data formats."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class DataFormat:
     """The order of the axes of an image batch.
 
     Args:
-        name: the format as users write it, `channels_last` or `channels_first`.
-        code: the format as `tf.nn` writes it, `NHWC` or `NCHW`.
+        name: the name for users, `channels_last` or `channels_first`.
+        code: the name in `tf.nn`, `NHWC` or `NCHW`.
         channel: the channel axis.
         spatial: the axes of height and width.
     """
@@ -45,7 +45,7 @@ class DataFormat:
     spatial: tuple[int, int]
 
     def window(self, pair: tuple[int, int]) -> list[int]:
-        """Returns a pair over height and width as the list of four that `tf.nn` takes."""
+        """Converts a pair over height and width to the list of four numbers for `tf.nn`."""
         return [1, *pair, 1] if self.channel == 3 else [1, 1, *pair]
 
 
@@ -55,16 +55,16 @@ _FORMATS = {known: form for form in (CHANNELS_LAST, _CHANNELS_FIRST) for known i
 
 
 def layer_label(layer: str) -> str:
-    """Returns the label of the layer being built, for errors: `Conv2D('conv0')`."""
+    """Returns the label of the current layer for errors: `Conv2D('conv0')`."""
     scope = tf.get_variable_scope().name
     return f"{layer}({scope!r})" if scope else layer
 
 
 def check_data_format(call: str, data_format: str) -> DataFormat:
-    """Checks the name of a data format, and returns the format; `NHWC` and `NCHW` are names as well.
+    """Checks the name of a data format and returns the format; `NHWC` and `NCHW` are also accepted.
 
     Raises:
-        ValueError: there is no format of this name.
+        ValueError: the name is unknown.
     """
     if data_format not in _FORMATS:
         raise ValueError(
@@ -74,7 +74,7 @@ def check_data_format(call: str, data_format: str) -> DataFormat:
 
 
 def check_padding(call: str, padding: str) -> str:
-    """Checks a padding, and returns it as `tf.nn` writes it.
+    """Checks a padding and returns it in the spelling of `tf.nn`.
 
     Raises:
         ValueError: the padding is neither `same` nor `valid`, in upper or lower case.
@@ -85,10 +85,10 @@ def check_padding(call: str, padding: str) -> str:
 
 
 def check_pair(call: str, argument: str, value: int | Sequence[int]) -> tuple[int, int]:
-    """Checks a size over height and width, one number for both or two, and returns the two.
+    """Checks a size over height and width, one or two numbers, and returns two numbers.
 
     Raises:
-        ValueError: the value is neither, or not positive.
+        ValueError: the value is not a positive int or a pair of them.
     """
     pair = (value, value) if not isinstance(value, Sequence) else tuple(value)
     if len(pair) != 2 or not all(_is_count(size) for size in pair):
@@ -97,10 +97,10 @@ def check_pair(call: str, argument: str, value: int | Sequence[int]) -> tuple[in
 
 
 def check_not_both(call: str, strides: int | Sequence[int], dilation_rate: int | Sequence[int]) -> None:
-    """Checks that not both the steps of a window and the distances of its taps exceed 1.
+    """Checks that strides and dilation rates do not both exceed 1.
 
     Raises:
-        ValueError: both do, over height or width.
+        ValueError: both exceed 1, over height or width.
     """
     largest = [max(value) if isinstance(value, Sequence) else value for value in (strides, dilation_rate)]
     if min(largest) > 1:
@@ -108,7 +108,7 @@ def check_not_both(call: str, strides: int | Sequence[int], dilation_rate: int |
 
 
 def check_count(call: str, argument: str, value: int) -> int:
-    """Checks an argument that counts something, and returns it as a Python int.
+    """Checks a count and returns it as a Python int.
 
     Raises:
         ValueError: the value is not a positive int, of Python or NumPy.
@@ -119,10 +119,10 @@ def check_count(call: str, argument: str, value: int) -> int:
 
 
 def check_function(call: str, argument: str, value: object) -> None:
-    """Checks that an argument is a function, or left out.
+    """Checks that an argument is a function or None.
 
     Raises:
-        TypeError: it is something else, such as a name.
+        TypeError: the argument is something else, such as a name.
     """
     if value is not None and not callable(value):
         raise TypeError(
@@ -132,7 +132,7 @@ def check_function(call: str, argument: str, value: object) -> None:
 
 
 def is_number(value: object) -> bool:
-    """Returns whether a value is a real number, of Python or NumPy; a bool is none."""
+    """Returns whether a value is a real number of Python or NumPy, not a bool."""
     return isinstance(value, numbers.Real) and not isinstance(value, bool)
 
 
@@ -141,16 +141,16 @@ def _is_count(value: object) -> bool:
 
 
 def check_rank(call: str, x: Any, *ranks: int) -> int:
-    """Checks the rank of a layer's input, and returns it.
+    """Checks and returns the rank of a layer's input.
 
     Raises:
-        TypeError: the input is no tensor.
+        TypeError: the input is not a tensor.
         ValueError: the rank is unknown, or not among `ranks` (if any are given).
     """
     if not tf.is_tensor(x):
         raise TypeError(
             f"{call}: the input must be a tensor, received {type(x).__name__}. Use tf.convert_to_tensor, or "
-            f"check the order of the arguments: name, input, then the others."
+            f"check the order of the arguments: name, input, then all others."
         )
     rank = x.shape.rank
     if rank is None or (ranks and rank not in ranks):
@@ -163,7 +163,7 @@ def check_rank(call: str, x: Any, *ranks: int) -> int:
 
 
 def check_channels(call: str, x: tf.Tensor, axis: int) -> int:
-    """Checks that the size of the input's channel axis is static, and returns it.
+    """Checks that the size of the input's channel axis is static and returns it.
 
     Raises:
         ValueError: the size is unknown.
@@ -171,7 +171,7 @@ def check_channels(call: str, x: tf.Tensor, axis: int) -> int:
     size = x.shape.as_list()[axis]
     if size is None:
         raise ValueError(
-            f"{call}: the size of axis {axis} of the input must be known to make variables, received shape "
+            f"{call}: the size of axis {axis} of the input must be known to create variables, received shape "
             f"{x.shape}. Use set_shape."
         )
     return int(size)

@@ -1,4 +1,4 @@
-"""Shapes of windows, for layers of one's own: over height and width, and as ops of `tf.nn` take them."""
+"""Shapes of windows for custom layers: over height and width, or in the form for `tf.nn`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def shape2d(size: int | Sequence[int]) -> list[int]:
         size: a positive int for both, or two.
 
     Raises:
-        ValueError: it is neither.
+        ValueError: the size is not a positive int or a pair of them.
 
     Example:
         >>> shape2d(3), shape2d((1, 5))
@@ -26,14 +26,14 @@ def shape2d(size: int | Sequence[int]) -> list[int]:
 
 
 def shape4d(size: int | Sequence[int], data_format: str = "channels_last") -> list[int]:
-    """Returns a size over height and width as the list of four that ops such as `tf.nn.conv2d` take.
+    """Returns a size over height and width as a list of four, for ops such as `tf.nn.conv2d`.
 
     Args:
         size: a positive int for both, or two.
         data_format: `channels_last` or `NHWC`, `channels_first` or `NCHW`.
 
     Raises:
-        ValueError: one of them is something else.
+        ValueError: an argument has another form.
 
     Example:
         >>> shape4d(2), shape4d((1, 5), "NCHW")

@@ -1,4 +1,4 @@
-"""Other libraries inside a tower function: what they leave undone in a graph, done for them."""
+"""Adapters that make Keras and tf_slim work inside tower functions."""
 
 from ._enable_slim import enable_slim
 from ._use_keras import KerasFunction, use_keras

@@ -1,8 +1,7 @@
-"""Variables that Keras makes for itself, kept out of the graph under construction.
+"""Keeps Keras's own variables out of the graph under construction.
 
-The values that a model computes with are given to it at each call (`_keras3_call.py`), so the variables that
-it makes for itself are needed for their shapes and initial values alone. They are made in a graph aside,
-which has no session and no use besides.
+Each call passes the values to the model (`_keras3_call.py`), so the model's own variables only provide shapes
+and initial values. They are created in a separate graph without a session.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from .._errors import KerasLayerError
 
 __all__ = ["detached", "initial_value", "library_of", "make_aside", "make_detached", "make_eagerly"]
 
-# In the graph aside: its variables, each with the function or the tensor that gives its initial value.
+# The collection of the separate graph's variables, each with the function or tensor of its initial value.
 _INITIAL_VALUES = "towerpack_initial_values"
 _KEPT_BY_KERAS = ("object_name_uids", "global_seed_generator")
 
@@ -33,28 +32,28 @@ def library_of(candidate: object) -> str | None:
 
 
 def make_aside(make: Callable[[], Any]) -> Any:
-    """Calls a function that makes a model, in a graph aside, to see what it makes."""
+    """Calls a function that makes a model in a separate graph, to inspect the model."""
     with tf.Graph().as_default(), _fresh_keras():
         return make()
 
 
 def make_detached(make: Callable[[], Any]) -> Any:
-    """Calls a function that makes a model of Keras 3, whose variables are made in a graph aside."""
+    """Calls a function that makes a Keras 3 model, with variables in a separate graph."""
     with detached(), tf.name_scope("use_keras"):
         return make()
 
 
 def make_eagerly(make: Callable[[], Any]) -> Any:
-    """Calls a function that makes a model of Keras 3, in eager mode, where Keras loads and sets weights."""
+    """Calls a function that makes a Keras 3 model in eager mode, in which Keras can load and set weights."""
     with tf.compat.v2.__internal__.eager_context.eager_mode(), _fresh_keras():
         return make()
 
 
 @contextlib.contextmanager
 def detached() -> Iterator[None]:
-    """Makes the variables of this block in a graph aside, where none of a tower's rules applies to them.
+    """Creates the variables of this block in a separate graph, where the rules of towers do not apply.
 
-    Keras counts its automatic names from the beginning in this block, as in a new process.
+    Keras restarts its automatic names in this block, as in a new process.
     """
     aside = tf.Graph()
 
@@ -72,14 +71,14 @@ def detached() -> Iterator[None]:
 
 
 def initial_value(call: str, variable: Any) -> Callable[[], Any]:
-    """Returns the function that makes the initial value of a model's variable in any graph.
+    """Returns a function that creates the initial value of a model's variable in any graph.
 
     Args:
         call: the label of the call, for errors.
         variable: a variable of Keras 3.
 
     Raises:
-        KerasLayerError: the variable is of a graph that this module has not made.
+        KerasLayerError: the variable belongs to a graph that this module did not create.
     """
     own = variable.value
     if hasattr(own.handle, "numpy"):
@@ -88,17 +87,17 @@ def initial_value(call: str, variable: Any) -> Callable[[], Any]:
         if known is own:
             return first if callable(first) else functools.partial(tf.identity, first)
     raise KerasLayerError(
-        f"{call}: its variable {variable.path!r} was made in a graph, outside of use_keras. Give use_keras "
-        f"the function that makes the model, instead of the model."
+        f"{call}: its variable {variable.path!r} was made in a graph, outside of use_keras. Pass use_keras "
+        "the function that makes the model, instead of the model."
     )
 
 
 @contextlib.contextmanager
 def _fresh_keras() -> Iterator[None]:
-    """Puts aside, for this block, what Keras keeps for the process, as it has no public way to do so.
+    """Resets Keras's global state for this block; Keras has no public API for this.
 
-    That is the counts of automatic names; and the generator for calls without a seed, which Keras makes in
-    whichever graph needs it first.
+    This state is the counts of automatic names, and the generator for calls without a seed, which Keras
+    creates in the first graph that needs it.
     """
     from keras.src.backend.common import global_state
 

@@ -1,4 +1,4 @@
-"""tf_slim on today's TensorFlow."""
+"""Makes tf_slim work with current TensorFlow."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ _TRAINED = ("batch_norm", "dropout")
 
 
 def enable_slim() -> None:
-    """Makes `tf_slim` work inside tower functions; call it once, after `import tf_slim` or before.
+    """Makes `tf_slim` work inside tower functions; call it once, before or after `import tf_slim`.
 
-    As installed, tf_slim 1.1 looks for classes where TensorFlow and tf_keras had them in 2020, which makes
-    its `batch_norm` fail. And its `batch_norm` and `dropout` train unless they are told not to, in towers
-    that evaluate as well. After this call they work, and their `is_training` is by default the current
-    tower's; an argument of the call, or of a `slim.arg_scope`, wins. Everything else of tf_slim is as it was:
-    it keeps to `tf.get_variable` and to TensorFlow's collections. `slim.dropout` draws by TensorFlow's
-    stateful generator, so a resumed run does not repeat its masks; `towerpack_layers.Dropout` does.
+    tf_slim 1.1 imports classes from their locations in TensorFlow and tf_keras of 2020, so its `batch_norm`
+    fails. Moreover, its `batch_norm` and `dropout` use training mode by default, also in evaluation towers.
+    After this call they work, and their `is_training` defaults to that of the current tower; an argument of
+    the call or of a `slim.arg_scope` takes precedence. The rest of tf_slim is unchanged: it uses
+    `tf.get_variable` and TensorFlow's collections. `slim.dropout` uses TensorFlow's stateful generator, so a
+    resumed run does not repeat its masks; `towerpack_layers.Dropout` does.
 
-    This changes modules of tf_slim for the whole process; a second call changes nothing. Names that were
-    imported before, as by `from tf_slim import dropout`, stay as they were.
+    The call changes modules of tf_slim for the whole process; a second call has no effect. Names imported
+    earlier, as by `from tf_slim import dropout`, are unchanged.
 
     Raises:
         ImportError: tf_slim or tf_keras is not installed.
@@ -67,7 +67,7 @@ def repair_slim() -> Any:
         from tf_slim.layers import layers, utils
     except ImportError as error:
         raise ImportError(
-            f"enable_slim: {error}. Install it by: pip install 'towerpack-layers[slim]'"
+            f"enable_slim: {error}. Install it with: pip install 'towerpack-layers[slim]'"
         ) from error
     layers.normalization_layers = normalization
     if not isinstance(utils.ops, _OldOps):
@@ -76,7 +76,7 @@ def repair_slim() -> Any:
 
 
 def _find_moved_classes(ops: Any) -> None:
-    """Gives the modules of tf_slim a module `ops` of TensorFlow that has the classes which have moved."""
+    """Gives the modules of tf_slim a TensorFlow module `ops` that contains the moved classes."""
     for name in [name for name in sys.modules if name.startswith("tf_slim.")]:
         for alias in ("ops", "framework_ops"):
             if vars(sys.modules[name]).get(alias) is ops:
@@ -85,7 +85,7 @@ def _find_moved_classes(ops: Any) -> None:
 
 @final
 class _OldOps:
-    """TensorFlow's module `ops`, with the classes that tf_slim looks for in it."""
+    """TensorFlow's module `ops`, with the classes that tf_slim expects in it."""
 
     Tensor = tf.Tensor
     IndexedSlices = tf.IndexedSlices
@@ -98,7 +98,7 @@ class _OldOps:
 
 
 def _training_by_tower(original: Any, current_arg_scope: Callable[[], Any]) -> Any:
-    """Returns a function of tf_slim whose `is_training` is by default the tower's."""
+    """Wraps a function of tf_slim so that `is_training` defaults to that of the tower."""
     signature = inspect.signature(original)
 
     @functools.wraps(original)

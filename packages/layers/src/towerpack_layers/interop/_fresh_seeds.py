@@ -1,4 +1,4 @@
-"""The random numbers of Keras layers: drawn anew at each step, and again by a resumed run."""
+"""Random numbers of Keras layers that differ at each step and repeat in a resumed run."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ def is_seed(variable: Any) -> bool:
 
 
 def fresh_seed(call: str) -> tf.Tensor:
-    """Returns a state for a `keras.random.SeedGenerator` that is another one at each step.
+    """Returns a state for a `keras.random.SeedGenerator` that differs at each step.
 
-    In a tower with a `random_seed` and a `step` it depends on these, the tower and the place alone.
+    In a tower with a `random_seed` and a `step` it depends only on these, the tower and the position in the
+    graph.
 
     Args:
         call: the label of the call, for errors.
@@ -34,9 +35,9 @@ def fresh_seed(call: str) -> tf.Tensor:
 
 
 def make_other_generator() -> Any:
-    """Makes a generator for layers that have none of their own, in the place of the one that Keras keeps.
+    """Makes a generator for layers without one, replacing the global generator of Keras.
 
-    It must be called within `detached`, which puts the one that Keras keeps back.
+    It must be called within `detached`, which restores the global generator.
     """
     import keras
     from keras.src.backend.common import global_state

@@ -1,4 +1,4 @@
-"""The call of a Keras 3 model with values from a tower's variables."""
+"""Calls a Keras 3 model with values from a tower's variables."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ __all__ = ["Keras3Call"]
 class Keras3Call:
     """One call of a layer or model of Keras 3.
 
-    Keras computes with given values of all variables within a `keras.StatelessScope`, and leaves the new ones
-    and the costs there instead of assigning and forgetting them.
+    Within a `keras.StatelessScope`, Keras computes with given values of all variables, and stores new values
+    and costs in the scope instead of assigning or dropping them.
 
     Args:
         model: the layer or model.
 
     Raises:
-        KerasLayerError: Keras computes by another library than TensorFlow, or the model was built in a graph.
+        KerasLayerError: Keras uses a backend other than TensorFlow, or the model was built in a graph.
 
     Attributes:
-        name: the model's, which is the scope of its variables.
-        label: what errors call it.
+        name: the model's name, which is the scope of its variables.
+        label: its name in errors.
     """
 
     def __init__(self, model: Any) -> None:
@@ -41,7 +41,8 @@ class Keras3Call:
         self.label = f"use_keras({self.name!r})"
         if keras.backend.backend() != "tensorflow":
             raise KerasLayerError(
-                f"{self.label}: Keras computes by {keras.backend.backend()}. Start the process with the "
+                f"{self.label}: Keras uses the backend {keras.backend.backend()}; expected tensorflow. "
+                "Start the process with the "
                 f"environment variable KERAS_BACKEND=tensorflow."
             )
         if model.built:
@@ -56,7 +57,7 @@ class Keras3Call:
         """Makes the variables, calls the model, and adds costs and updates to their collections.
 
         Raises:
-            KerasLayerError: the model does what cannot be adapted.
+            KerasLayerError: the model cannot be adapted.
         """
         import keras
 
@@ -68,7 +69,7 @@ class Keras3Call:
             with detached():
                 values.append((make_other_generator().state, fresh_seed(self.label)))
                 scope = keras.StatelessScope(values, collect_losses=True, initialize_variables=False)
-                # Keras has made tensors of the values, and their identity tells which have changed.
+                # Keras has converted the values to tensors, and their identity shows which ones have changed.
                 given = {id(variable): scope.get_current_value(variable) for variable, _ in values}
                 with scope:
                     result = self._model(*args, training=training, **kwargs)
@@ -93,11 +94,11 @@ class Keras3Call:
                 self._model(*inputs, training=training, **options)
 
     def _make_variables(self) -> dict[int, Any]:
-        """Makes the variables of the graph, and returns them by the identity of those of the model."""
+        """Creates the variables of the graph, and returns them by the identity of the model's variables."""
         trained = {id(variable) for variable in self._model.trainable_variables}
         scope = tf.get_variable_scope()
         with tf.variable_scope(scope, auxiliary_name_scope=False) as scope:
-            # What an outer scope says of partitions and costs is not meant for Keras's variables.
+            # Partitioners and regularizers of an outer scope must not apply to Keras's variables.
             scope.set_partitioner(None)
             return {
                 id(variable): self._make_variable(name, variable, id(variable) in trained)
@@ -119,7 +120,7 @@ class Keras3Call:
         )
 
     def _named_variables(self) -> Iterator[tuple[str, Any]]:
-        """Returns the variables with their paths within the model, of which parts of it may share one."""
+        """Yields the variables with their paths in the model; parts of a model may share a path."""
         counts: dict[str, int] = {}
         for variable in self._model.variables:
             if is_seed(variable):
@@ -140,21 +141,22 @@ class Keras3Call:
         wrong = [variable.path for variable, _ in changed if id(variable) in trained]
         if wrong:
             raise KerasLayerError(
-                f"{self.label}: a layer sets {', '.join(wrong)}, which the optimizer trains; the two would "
-                f"race. Leave out what sets it (such as keras.layers.SpectralNormalization)."
+                f"{self.label}: a layer sets {', '.join(wrong)}, which the optimizer also trains; the two "
+                "updates would race. Remove the layer that sets it (such as "
+                "keras.layers.SpectralNormalization)."
             )
         update_states(self.label, [(weights[id(variable)], value) for variable, value in changed])
 
     def _check_nothing_else(self, scope: Any, given: Mapping[int, Any]) -> None:
         if set(scope.state_mapping) - set(given):
             raise KerasLayerError(
-                f"{self.label}: a layer changes variables that are not among the model's. Make all of them "
-                f"in the layer's build(), by self.add_weight."
+                f"{self.label}: a layer changes variables that do not belong to the model. Create all of "
+                "them in the layer's build(), by self.add_weight."
             )
 
 
 def _with_mask_of(result: Any, named: Any) -> Any:
-    """Returns the named result with the mask that Keras has put to the result, where losses look for it."""
+    """Returns the named result with the mask that Keras attached to the result, for losses."""
     mask = getattr(result, "_keras_mask", None)
     if mask is not None:
         named._keras_mask = mask
@@ -162,7 +164,7 @@ def _with_mask_of(result: Any, named: Any) -> Any:
 
 
 def _free_of_eager_tensors(regularizer: Any) -> None:
-    """Turns the factors of a regularizer that was made in eager mode into numbers, which any graph takes."""
+    """Converts eager tensors in a regularizer to numbers, which any graph accepts."""
     for name, value in list(getattr(regularizer, "__dict__", {}).items()):
         if tf.is_tensor(value) and hasattr(value, "numpy"):
             setattr(regularizer, name, value.numpy())

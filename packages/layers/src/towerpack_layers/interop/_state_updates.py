@@ -1,4 +1,4 @@
-"""New values of a model's states, such as moving averages: computed by one call, read by the next."""
+"""New values of a model's states, such as moving averages, computed by one call and read by the next."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ __all__ = ["current_state", "update_states"]
 
 
 def current_state(variable: Any) -> Any:
-    """Returns the variable, or the new value that an earlier call in this tower has computed for it."""
+    """Returns the variable, or its new value from an earlier call in this tower."""
     update = _last_update(variable)
     return variable if update is None else update.inputs[1]
 
 
 def update_states(call: str, values: Sequence[tuple[Any, tf.Tensor]]) -> None:
-    """Adds ops to `UPDATE_OPS` that set variables, after those of earlier calls in this tower.
+    """Adds ops to `UPDATE_OPS` that assign variables, after those of earlier calls in this tower.
 
     Args:
         call: the label of the call, for errors.
@@ -32,8 +32,8 @@ def update_states(call: str, values: Sequence[tuple[Any, tf.Tensor]]) -> None:
     for variable, value in values:
         if value.graph is not tf.get_default_graph():
             raise KerasLayerError(
-                f"{call}: the state {variable.op.name!r} is computed within a loop of the model, and cannot "
-                f"be set from outside. Leave out what changes it there."
+                f"{call}: the state {variable.op.name!r} is computed within a loop of the model and cannot "
+                "be assigned outside of it. Remove the layer that changes it there."
             )
         last = _last_update(variable)
         with tf.control_dependencies([] if last is None else [last]):

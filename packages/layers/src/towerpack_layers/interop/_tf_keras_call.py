@@ -1,4 +1,4 @@
-"""The call of a tf_keras model whose variables are those of a tower."""
+"""Calls a tf_keras model with the variables of a tower."""
 
 from __future__ import annotations
 
@@ -19,17 +19,16 @@ __all__ = ["TfKerasCall"]
 
 @final
 class TfKerasCall:
-    """One call of a layer or model of tf_keras, which is made for it.
+    """One call of a layer or model of tf_keras, which is made for this call.
 
-    Random numbers are those of TensorFlow's stateful generator: other ones at each step, and other ones in a
-    resumed run.
+    Random numbers come from TensorFlow's stateful generator: they differ at each step, and in a resumed run.
 
     Args:
-        name: the model's, which is the scope of its variables.
+        name: the model's name, which is the scope of its variables.
         make: makes the model.
 
     Attributes:
-        label: what errors call it.
+        label: its name in errors.
     """
 
     def __init__(self, name: str, make: Callable[[], Any]) -> None:
@@ -41,7 +40,7 @@ class TfKerasCall:
         """Makes the model, calls it, and adds costs and updates to their collections.
 
         Raises:
-            KerasLayerError: it has averages, and is called a second time in this tower.
+            KerasLayerError: the model has averages and is called a second time in this tower.
         """
         graph = tf.get_default_graph()
         with layer_scope("use_keras", self.name):
@@ -63,7 +62,7 @@ class TfKerasCall:
             self._check_first(updates[0])
         tf.get_collection_ref(tf.GraphKeys.UPDATE_OPS).extend(updates)
         by_name = {op.name for op in called}
-        # A model of inputs has costs of the outputs for its own symbols, too, which no call computes.
+        # A functional model also has costs of outputs for its symbolic inputs, which no call computes.
         costs = [cost for cost in model.losses if cost.op.name in by_name or _is_of_a_variable(cost)]
         if tf.get_variable_scope().reuse:
             costs = [cost for cost in costs if not _is_of_a_variable(cost)]
@@ -74,8 +73,8 @@ class TfKerasCall:
         place = ("use_keras", tf.get_variable_scope().name, "" if tower is None else tower.name)
         if place in moved:
             raise KerasLayerError(
-                f"{self.label}: this model of tf_keras has averages and is called a second time in this "
-                f"tower: the updates would race. Use a model of Keras 3, whose calls wait for each other."
+                f"{self.label}: this tf_keras model has averages and is called a second time in this tower: "
+                "the updates would race. Use a Keras 3 model, in which calls wait for each other."
             )
         moved[place] = update.name
 
@@ -90,7 +89,7 @@ def _call(model: Any, args: Sequence[Any], kwargs: Mapping[str, Any], training: 
 
 
 def _learning_phase(training: bool) -> AbstractContextManager[Any]:
-    """Sets what layers go by that are not told whether they train; a model's own symbols do not train."""
+    """Sets the learning phase, the default of `training=` in layers; symbolic inputs use inference."""
     from tf_keras.src import backend
 
     scope: AbstractContextManager[Any] = backend.deprecated_internal_learning_phase_scope(int(training))
@@ -99,7 +98,7 @@ def _learning_phase(training: bool) -> AbstractContextManager[Any]:
 
 @contextlib.contextmanager
 def _variables_of_scope(name: str) -> Iterator[None]:
-    """Makes the variables of this block by `tf.get_variable`, under the layers' name scopes."""
+    """Creates the variables of this block with `tf.get_variable`, under the layers' name scopes."""
     graph = tf.get_default_graph()
     around = f"{graph.get_name_scope()}/"
     busy: list[bool] = []
@@ -139,9 +138,9 @@ def _get_variable(name: str, arguments: Mapping[str, Any]) -> Any:
 
 @contextlib.contextmanager
 def _fresh_names() -> Iterator[None]:
-    """Lets tf_keras count its automatic names from the beginning in this block.
+    """Restarts tf_keras's automatic names in this block.
 
-    It has no public way to do so without forgetting the counts of other models.
+    tf_keras has no public API for this that keeps the counts of other models.
     """
     from tf_keras.src import backend
 

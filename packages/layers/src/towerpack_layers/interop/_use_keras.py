@@ -25,38 +25,38 @@ __all__ = ["KerasFunction", "use_keras"]
 def use_keras(model: Any) -> KerasFunction:
     """Makes a function of tensors from a Keras layer or model, for use inside a tower function.
 
-    Keras leaves undone in a graph what is not a gradient, and makes variables that no other tower finds. The
-    function does what is missing:
+    In a graph, Keras handles only gradients, and creates variables that other towers do not find. The
+    function adds the missing parts:
 
-    - Variables are made by `tf.get_variable`, as `<model>/<layer>/<variable>`, so they are shared or copied
-      as the tower says, and are in `TRAINABLE_VARIABLES`, `GLOBAL_VARIABLES` and `MODEL_VARIABLES`.
+    - `tf.get_variable` creates variables as `<model>/<layer>/<variable>`, so they are shared or copied
+    according to the tower, and are in `TRAINABLE_VARIABLES`, `GLOBAL_VARIABLES` and `MODEL_VARIABLES`.
     - In training, new values of averages and other states go to `UPDATE_OPS`.
-    - Costs of regularizers are in `REGULARIZATION_LOSSES`: those of weights once, with the variable; those of
-      outputs, and what `add_loss` adds, in each tower.
-    - Random numbers are drawn anew at each step. In a tower with a `random_seed` they depend on seed, step,
-      tower and layer alone, so a resumed run draws the same; the layers' own seeds play no part.
+    - Costs of regularizers are in `REGULARIZATION_LOSSES`: costs of weights once, with the variable; costs of
+    outputs and of `add_loss` in each tower.
+    - Random numbers differ at each step. In a tower with a `random_seed` they depend only on seed, step,
+    tower and layer, so a resumed run repeats them; the layers' own seeds are not used.
 
-    Give the function that makes the model, such as a `def` or a `lambda`. It is called anew for each tower;
-    automatic names are counted from the beginning within it, so they do not depend on other models. A
-    function that loads or sets weights (`keras.saving.load_model`, `model.load_weights`, `model.set_weights`)
-    fails in a graph; it is called once more in eager mode, and what it loads are the initial values. With a
-    layer or model of Keras 3 that is made already, all calls share its variables. Its automatic names
-    count all layers of the process: name it, and its layers. If it was built in eager mode, its values are
-    the initial values here, which is how pretrained weights get in; training leaves the model as it is.
+    Pass the function that makes the model, such as a `def` or a `lambda`. It is called once for each tower;
+    automatic names restart in it, so they do not depend on other models. A function that loads or sets
+    weights (`keras.saving.load_model`, `model.load_weights`, `model.set_weights`) fails in a graph; it is
+    called again in eager mode, and the loaded weights become the initial values. If you pass an existing
+    layer or model of Keras 3, all calls share its variables. Its automatic names count all layers of the
+    process: give names to the model and its layers. If it was built in eager mode, its values become the
+    initial values, for example pretrained weights; training does not change the model object.
 
     Args:
         model: a function without arguments that returns a layer or model of Keras 3 or of tf_keras; or a
             layer or model of Keras 3.
 
     Returns:
-        A function of the model's inputs, which are tensors, and of its further arguments by keyword. It
-        takes `training=`, by default the tower's `is_training`. Calling it again in one tower shares the
-        variables. One tensor as the result is named `<model>/output`.
+        A function of the model's inputs, as tensors, and of further keyword arguments. It takes `training=`,
+        by default the tower's `is_training`. Further calls in one tower share the variables. A result that is
+        a single tensor is named `<model>/output`.
 
     Raises:
-        KerasLayerError: `model` is none of these; or, when it is called: the model was built in a graph,
-            Keras computes by another library than TensorFlow, or a layer does what cannot be adapted.
-        ValueError: when it is called: it is in a body of control flow.
+        KerasLayerError: `model` is not one of these; or, when the function is called: the model was built in
+            a graph, Keras uses a backend other than TensorFlow, or a layer cannot be adapted.
+        ValueError: when the function is called: the call is inside a body of control flow.
 
     Example:
         >>> import keras
@@ -74,8 +74,8 @@ def use_keras(model: Any) -> KerasFunction:
     library = library_of(model)
     if library == "tf_keras":
         raise KerasLayerError(
-            f"use_keras received {model!r} of tf_keras, which keeps the variables of the first tower. Give "
-            f"use_keras the function that makes it."
+            f"use_keras received {model!r} of tf_keras, which would keep the variables of the first tower. "
+            "Pass use_keras the function that makes it."
         )
     if library is None and not callable(model):
         raise KerasLayerError(
@@ -90,7 +90,7 @@ def use_keras(model: Any) -> KerasFunction:
 def _check_needs_nothing(make: Callable[..., Any]) -> None:
     try:
         signature = inspect.signature(make, follow_wrapped=False)
-    except (TypeError, ValueError):  # a builtin function has none
+    except (TypeError, ValueError):  # a builtin function has no signature
         return
     try:
         signature.bind()
@@ -98,8 +98,8 @@ def _check_needs_nothing(make: Callable[..., Any]) -> None:
         called = getattr(make, "__qualname__", repr(make))
         raise KerasLayerError(
             f"use_keras received {called}{signature}, which needs arguments; expected a function without any "
-            "that returns a layer or model of Keras, such as lambda: keras.Sequential([...]). Inputs are "
-            "given to what use_keras returns."
+            "that returns a layer or model of Keras, such as lambda: keras.Sequential([...]). Pass inputs "
+            "to the function that use_keras returns."
         ) from None
 
 
@@ -109,7 +109,7 @@ class KerasFunction:
 
     def __init__(self, model: Any) -> None:
         self._model = model
-        # The variable scopes of the calls so far: a call in one of these shares their variables.
+        # The variable scopes of earlier calls: a call in one of these shares their variables.
         self._scopes: weakref.WeakKeyDictionary[tf.Graph, set[str]] = weakref.WeakKeyDictionary()
 
     def __call__(self, *args: Any, training: bool | None = None, **kwargs: Any) -> Any:
@@ -117,22 +117,22 @@ class KerasFunction:
 
         Args:
             args: the model's inputs: tensors, or lists or dicts of them.
-            training: whether the model is called for training; by default the tower's `is_training`.
+            training: whether to call the model in training mode; by default the tower's `is_training`.
             kwargs: further arguments of the model.
 
         Returns:
-            What the model returns.
+            The result of the model.
 
         Raises:
-            TowerError: it is outside any tower, and `training` is not given.
+            TowerError: the call is outside any tower, and `training` is not given.
             KerasLayerError: the model cannot be adapted.
             ValueError: it is in a body of control flow.
         """
         check_graph_mode("use_keras")
         if in_nested_graph():
             raise ValueError(
-                "use_keras: inside tf.cond, tf.while_loop or tf.function, updates of a model's state could "
-                "not be run from outside. Call it outside of them."
+                "use_keras: inside tf.cond, tf.while_loop or tf.function, updates of a model's state cannot "
+                "be run from outside. Call it outside of them."
             )
         call = self._prepare()
         training = resolve_training(call.label, training)
@@ -144,14 +144,14 @@ class KerasFunction:
         return result
 
     def _prepare(self) -> Keras3Call | TfKerasCall:
-        """Makes the model anew, unless it is made already or has loaded weights.
+        """Makes a new model, unless it already exists or has loaded weights.
 
         Raises:
-            KerasLayerError: the function makes something else than a model.
+            KerasLayerError: the function does not return a model.
         """
         if library_of(self._model) == "keras":
             return Keras3Call(self._model)
-        # The two kinds of models must be made in different ways.
+        # The two kinds of models must be made differently.
         if (probe := _of_tf_keras(self._model)) is not None:
             return TfKerasCall(probe.name, self._model)
         make, (model, eagerly) = self._model, _made(self._model)
@@ -164,7 +164,9 @@ class KerasFunction:
                 f"layer or model of Keras 3 or of tf_keras."
             )
         if eagerly:
-            self._model = model  # all towers begin with the same values, also of layers that loaded none
+            self._model = (
+                model  # all towers start with the same values, also for layers without loaded weights
+            )
         return Keras3Call(model)
 
     def _sharing(self, again: bool) -> AbstractContextManager[Any]:
@@ -177,13 +179,13 @@ class KerasFunction:
 
 
 def _made(make: Callable[[], Any]) -> tuple[Any, bool]:
-    """Makes a model by the user's function; returns it, and whether that was in eager mode.
+    """Makes a model by the user's function; returns it, and whether it was made in eager mode.
 
-    Keras reads files of weights and sets weights in eager mode alone; variables that it makes in the graph
-    have initial values that follow from the seed.
+    Keras loads and sets weights only in eager mode; variables created in the graph have initial values that
+    follow from the seed.
 
     Raises:
-        Exception: what the function raises in eager mode; the cause is what it raised in the graph.
+        Exception: the error of the function in eager mode; its cause is the error in the graph.
     """
     try:
         return make_detached(make), False
@@ -195,7 +197,7 @@ def _made(make: Callable[[], Any]) -> tuple[Any, bool]:
 
 
 def _of_tf_keras(make: Callable[[], Any]) -> Any:
-    """Returns a model if the function makes one of tf_keras, in a graph of its own."""
+    """Returns the model if the function makes one of tf_keras, in a separate graph."""
     if "tf_keras" not in sys.modules:
         return None
     try:

@@ -1,4 +1,4 @@
-"""Activation functions that have variables of their own."""
+"""Activation functions with variables."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ __all__ = ["BNReLU", "Maxout", "PReLU", "SoftMax"]
 def BNReLU(x: tf.Tensor, name: str = "bn") -> tf.Tensor:
     """Normalises the batch, then rectifies it: a function for `activation=BNReLU`.
 
-    As an activation, it needs no name: its variables lie in the scope of the layer that it belongs to, as
-    `conv0/bn/gamma`. Called by itself, `BNReLU("block1", x)` makes `block1/bn/gamma`.
-    Options of the normalisation are set by `argscope(BatchNorm, ...)`.
+    As an activation, it needs no name: its variables are in the scope of the layer, as `conv0/bn/gamma`. A
+    direct call `BNReLU("block1", x)` makes `block1/bn/gamma`. Set options of the normalisation with
+    `argscope(BatchNorm, ...)`.
 
     Args:
         x: 2-D or 4-D tensor, as for `BatchNorm`.
@@ -49,15 +49,15 @@ def BNReLU(x: tf.Tensor, name: str = "bn") -> tf.Tensor:
 
 @register_layer(use_scope=None)
 def PReLU(x: tf.Tensor, init: Any = 0.001, name: str = "prelu") -> tf.Tensor:
-    """Multiplies what is negative by a learnt slope, after He et al. (2015), arXiv:1502.01852.
+    """Multiplies negative values by a learnt slope, after He et al. (2015), arXiv:1502.01852.
 
-    The variable is the scalar `alpha`, in the dtype of the input. As a function for `activation=PReLU`, the
-    layer needs no name: the variable lies in the scope of the layer that it belongs to, as `conv0/alpha`.
+    The variable is the scalar `alpha`, in the dtype of the input. As a function for `activation=PReLU`, it
+    needs no name: the variable is in the scope of the layer, as `conv0/alpha`.
 
     Args:
         x: floating tensor of any shape.
-        init: first value of the slope, or an initializer.
-        name: the name of the result where the layer has none; another layer's output is `output`.
+        init: initial value of the slope, or an initializer.
+        name: the name of the result if the layer has no name; otherwise the output is named `output`.
 
     Returns:
         Tensor of the input's shape and dtype; `.variables` holds `alpha`.
@@ -78,7 +78,7 @@ def PReLU(x: tf.Tensor, init: Any = 0.001, name: str = "prelu") -> tf.Tensor:
     check_rank(call, x)
     initializer = resolve_initializer(call, "init", init, init, [])
     alpha = tf.get_variable("alpha", [], x.dtype, initializer)
-    # Not a choice between x and alpha * x, whose gradient by alpha is undefined for an infinite input.
+    # Not a selection between x and alpha * x: its gradient by alpha is undefined for an infinite input.
     out = tf.add(tf.nn.relu(x), alpha * tf.minimum(x, tf.zeros([], x.dtype)), name=name)
     return attach_variables(out, alpha=alpha)
 
@@ -89,14 +89,14 @@ def Maxout(x: tf.Tensor, num_unit: int) -> tf.Tensor:
 
     Args:
         x: tensor of shape `[N, ..., C]`; C is static.
-        num_unit: number of neighbouring channels in a group, which divides C.
+        num_unit: number of neighbouring channels in a group; it must divide C.
 
     Returns:
         Tensor of shape `[N, ..., C / num_unit]` and the input's dtype.
 
     Raises:
-        ValueError: the input has fewer than two axes, or its channels are unknown or not divided by
-            `num_unit`.
+        ValueError: the input has fewer than two axes, or its number of channels is unknown or not divisible
+            by `num_unit`.
 
     Example:
         >>> import tensorflow.compat.v1 as tf
@@ -119,18 +119,18 @@ def Maxout(x: tf.Tensor, num_unit: int) -> tf.Tensor:
 
 @register_layer(use_scope=None)
 def SoftMax(x: tf.Tensor, use_temperature: bool = False, temperature_init: float = 1.0) -> tf.Tensor:
-    """Makes probabilities of the last axis, if wanted with a learnt temperature.
+    """Computes probabilities over the last axis, optionally with a learnt temperature.
 
     After Hinton et al., "Distilling the Knowledge in a Neural Network" (2015), arXiv:1503.02531. With a
     temperature, the variable is the scalar `invtemp`, 1 / temperature, in the dtype of the input.
 
     Args:
-        x: floating tensor of any shape with an axis.
-        use_temperature: whether to divide by a temperature that is learnt.
-        temperature_init: first value of the temperature.
+        x: floating tensor with at least one axis.
+        use_temperature: whether to divide by a learnt temperature.
+        temperature_init: initial value of the temperature.
 
     Returns:
-        Tensor of the input's shape and dtype; `.variables` holds `invtemp` or nothing.
+        Tensor of the input's shape and dtype; `.variables` holds `invtemp` or is empty.
 
     Raises:
         ValueError: the input is a scalar, or `temperature_init` is not a positive number.

@@ -1,4 +1,4 @@
-"""Concatenation, as a layer for chains of layers."""
+"""Concatenation as a layer, for chains of layers."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ def ConcatWith(x: tf.Tensor, tensor: tf.Tensor | Sequence[tf.Tensor], dim: int) 
 
     Args:
         x: tensor of known rank, at least 1.
-        tensor: one tensor to append, or a list of them, of the input's dtype and, but for this axis, shape.
+        tensor: one or more tensors to append, with the input's dtype and, except along this axis, shape.
         dim: the axis; -1 is the last.
 
     Returns:
         Tensor of the input's dtype.
 
     Raises:
-        ValueError: the `dim` is no axis of the input, or a shape does not fit.
+        ValueError: `dim` is not an axis of the input, or a shape does not match.
 
     Example:
         >>> import tensorflow.compat.v1 as tf

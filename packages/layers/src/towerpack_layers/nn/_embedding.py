@@ -32,11 +32,11 @@ def Embedding(
 ) -> tf.Tensor:
     """Looks up a learnt vector for each id.
 
-    The variable is `W`, of shape `[vocabulary_size, units]`. Its gradient is sparse (`tf.IndexedSlices`): a
-    step costs as much as the ids in its batch, with an optimizer that has a sparse update.
+    The variable is `W`, of shape `[vocabulary_size, units]`. Its gradient is sparse (`tf.IndexedSlices`):
+    with an optimizer that has a sparse update, the cost of a step depends on the number of ids in its batch.
 
-    An id outside of the vocabulary is an `InvalidArgumentError` when the graph is run, on a CPU. On a GPU,
-    TensorFlow checks no ids: the vector is then zero. Where ids come from outside, check them before, with
+    On a CPU, an id outside of the vocabulary raises an `InvalidArgumentError` at run time. On a GPU,
+    TensorFlow does not check ids: the vector is then zero. For untrusted ids, check them first with
     `tf.debugging.assert_less`, or place the layer on the CPU.
 
     Args:
@@ -51,7 +51,7 @@ def Embedding(
         Tensor of the input's shape and one more axis, of size `units`; `.variables` holds `W`.
 
     Raises:
-        TypeError: the input is not of integers, or `dtype` is not floating.
+        TypeError: the input does not consist of integers, or `dtype` is not floating.
         ValueError: a size is not a positive int.
 
     Example:
@@ -64,7 +64,9 @@ def Embedding(
     call = layer_label("Embedding")
     check_rank(call, x)
     if not x.dtype.is_integer:
-        raise TypeError(f"{call}: the input must be of integers, received {x.dtype.name}. Use tf.cast.")
+        raise TypeError(
+            f"{call}: the input must have an integer dtype, received {x.dtype.name}. Use tf.cast."
+        )
     dtype = tf.as_dtype(dtype)
     if not dtype.is_floating:
         raise TypeError(f"{call}: dtype must be floating, received {dtype.name}.")
@@ -74,6 +76,6 @@ def Embedding(
     initializer = resolve_initializer(call, "kernel_initializer", kernel_initializer, uniform, shape)
     table = tf.get_variable("W", shape, dtype, initializer, kernel_regularizer)
     ids = x if x.dtype in _INDICES else tf.cast(x, tf.int64)
-    # The strategy that fits the parts that a partitioner of the variable scope makes.
+    # The strategy that matches the parts made by a partitioner of the variable scope.
     out = tf.nn.embedding_lookup(table, ids, partition_strategy="div")
     return attach_variables(out, W=table)

@@ -25,13 +25,13 @@ def FullyConnected(
     bias_regularizer: TensorFunction | None = None,
     activity_regularizer: TensorFunction | None = None,
 ) -> tf.Tensor:
-    """Multiplies the input by a learnt matrix; all axes but the first are flattened before.
+    """Multiplies the input by a learnt matrix, after flattening all axes except the first.
 
-    Variables, in the dtype of the input: `W` of shape `[features, units]` and `b` of shape `[units]`.
-    Their regularizers add to `tf.GraphKeys.REGULARIZATION_LOSSES`.
+    Variables, in the dtype of the input: `W` of shape `[features, units]` and `b` of shape `[units]`. Costs
+    of their regularizers are added to `tf.GraphKeys.REGULARIZATION_LOSSES`.
 
     Args:
-        x: floating tensor of shape `[N, ...]`, static but for N.
+        x: floating tensor of shape `[N, ...]`, static except for N.
         units: number of outputs per example.
         activation: function applied to the result.
         use_bias: whether to add `b`.
@@ -45,7 +45,7 @@ def FullyConnected(
         Tensor `[N, units]` of the input's dtype; `.variables` holds `W` and `b`.
 
     Raises:
-        ValueError: `units` is not a positive int, or the size of an axis to be flattened is unknown.
+        ValueError: `units` is not a positive int, or the size of an axis to flatten is unknown.
 
     Example:
         >>> import tensorflow.compat.v1 as tf
@@ -71,13 +71,14 @@ def FullyConnected(
 
 
 def _flatten(call: str, x: tf.Tensor) -> tf.Tensor:
-    """Returns the input as a matrix, one row for each example."""
+    """Flattens the input to a matrix with one row per example."""
     rank = check_rank(call, x)
     sizes = x.shape.as_list()
     if rank < 2 or None in sizes[1:]:
         raise ValueError(
-            f"{call}: the input needs two axes or more, of known size but for the first, received shape "
+            f"{call}: the input needs at least two axes with known sizes except for the first, received "
+            "shape "
             f"{x.shape}. Use tf.reshape or set_shape."
         )
-    # A static batch size stays static.
+    # Keep a static batch size static.
     return x if rank == 2 else tf.reshape(x, [-1 if sizes[0] is None else sizes[0], math.prod(sizes[1:])])

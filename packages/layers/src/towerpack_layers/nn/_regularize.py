@@ -19,21 +19,21 @@ _log = logging.getLogger("towerpack_layers")
 
 
 def regularize_cost(regex: str, func: Callable[[Any], Any], name: str = "regularize_cost") -> tf.Tensor:
-    """Returns the sum of `func` over the trainable variables whose names match, as a term of the cost.
+    """Returns the sum of `func` over the trainable variables with matching names, as a term of the cost.
 
-    Outside training (in an inference tower) the cost is 0. A tower with variables of its own counts only
-    those, and their names are matched without the tower's prefix. The matches are logged once per graph.
+    Outside training (in an inference tower) the cost is 0. A tower with separate variables counts only those,
+    and matches their names without the tower's prefix. The matches are logged once per graph.
 
     Args:
         regex: regular expression, searched for in names like `conv0/W`; `^` and `$` anchor it.
-        func: function of a variable that returns a scalar, such as `l2_regularizer(1e-4)`.
+        func: a function of a variable that returns a scalar, such as `l2_regularizer(1e-4)`.
         name: name of the result.
 
     Returns:
         Scalar float32 tensor.
 
     Raises:
-        GraphRequiredError: TensorFlow executes eagerly.
+        GraphRequiredError: TensorFlow is in eager mode.
         ValueError: `regex` is not a regular expression.
 
     Example:
@@ -58,12 +58,12 @@ def regularize_cost(regex: str, func: Callable[[Any], Any], name: str = "regular
 
 
 def regularize_cost_from_collection(name: str = "regularize_cost") -> tf.Tensor:
-    """Returns the sum of the costs that layers collected for their `kernel_regularizer` and the like.
+    """Returns the sum of the costs of layers' `kernel_regularizer` and similar arguments.
 
-    They are the costs in `tf.GraphKeys.REGULARIZATION_LOSSES`, less those of other towers: a tower that
-    shares its variables has the costs of these, by `tf.get_variable(regularizer=...)`, and what was added
-    since it was entered, such as the cost of an `activity_regularizer`. A tower with variables of its own
-    has only the latter. Outside training the sum is 0.
+    They are the costs in `tf.GraphKeys.REGULARIZATION_LOSSES`, without those of other towers: a tower that
+    shares its variables counts the costs of the shared variables, from `tf.get_variable(regularizer=...)`,
+    and the costs added since it was entered, such as that of an `activity_regularizer`. A tower with separate
+    variables counts only the latter. Outside training the sum is 0.
 
     Args:
         name: name of the result.
@@ -142,7 +142,7 @@ def _compile(regex: str) -> re.Pattern[str]:
 
 
 def _in_training() -> bool:
-    """Returns whether costs count here: in a training tower, and outside any tower."""
+    """Returns whether costs count here: in a training tower or outside any tower."""
     tower = get_current_tower_context()
     return tower is None or tower.is_training
 
@@ -155,7 +155,7 @@ def _of_this_tower(key: str) -> list[Any]:
 
 
 def _costs_of_this_tower() -> list[Any]:
-    """Returns the collected costs that count here, without those that belong to other towers alone."""
+    """Returns the collected costs that count here, without those of other towers."""
     key, tower = tf.GraphKeys.REGULARIZATION_LOSSES, get_current_tower_context()
     if tower is None or tower.has_own_variables:
         return _of_this_tower(key)
@@ -169,12 +169,12 @@ def _costs_of_this_tower() -> list[Any]:
 
 
 def _is_of_a_variable(cost: tf.Tensor) -> bool:
-    # tf.get_variable makes the cost of the variable "fc/W" in the name scope "fc/W/Regularizer".
+    # tf.get_variable creates the cost of the variable "fc/W" in the name scope "fc/W/Regularizer".
     return "/Regularizer/" in cost.name
 
 
 def _trainable_variables() -> list[tuple[str, Any]]:
-    """Returns the trainable variables that count here, each with its name without the tower's prefix."""
+    """Returns the trainable variables that count here, with their names without the tower's prefix."""
     tower = get_current_tower_context()
     prefix = f"{tower.variable_scope}/" if tower is not None and tower.has_own_variables else ""
     variables = _of_this_tower(tf.GraphKeys.TRAINABLE_VARIABLES)

@@ -1,4 +1,4 @@
-"""Functions of tensors without variables: statistics, printing, flattening."""
+"""Functions of tensors without variables: statistics, printing and flattening."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ def rms(x: tf.Tensor, name: str | None = None) -> tf.Tensor:
 
     Args:
         x: floating tensor; squares of 16-bit numbers are added in float32.
-        name: name of the result; by default `<name of x>/rms`, whatever name scope is open.
+        name: name of the result; by default `<name of x>/rms`, independent of the current name scope.
 
     Returns:
         Scalar tensor of the input's dtype.
 
     Raises:
-        TypeError: the input is no floating tensor.
+        TypeError: the input is not a floating tensor.
 
     Example:
         >>> import tensorflow.compat.v1 as tf
@@ -38,7 +38,7 @@ def rms(x: tf.Tensor, name: str | None = None) -> tf.Tensor:
     _check_floating("rms", "x", x)
     if name is not None:
         return _rms(x, name)
-    with tf.name_scope(None):  # the name of x is a full name
+    with tf.name_scope(None):  # the name of x is absolute
         return _rms(x, f"{x.op.name}/rms")
 
 
@@ -54,10 +54,10 @@ def psnr(
         name: name of the result.
 
     Returns:
-        Scalar tensor of the input's dtype; infinite where the two are equal.
+        Scalar tensor of the input's dtype; infinite if the two are equal.
 
     Raises:
-        TypeError: an input is no floating tensor.
+        TypeError: an input is not a floating tensor.
         ValueError: `maxp` is not positive.
 
     Example:
@@ -84,20 +84,20 @@ def psnr(
 
 
 def print_stat(x: tf.Tensor, message: str | None = None) -> tf.Tensor:
-    """Returns the input, and prints its shape, mean and root mean square whenever it is computed.
+    """Returns the input, and prints its shape, mean and root mean square at each computation.
 
-    The line goes to the standard error of the process. Use what is returned in place of the input:
+    The line goes to the standard error of the process. Use the returned tensor instead of the input:
     `x = print_stat(x)`.
 
     Args:
         x: tensor of numbers or bools.
-        message: how the line begins; the tensor's name by default.
+        message: the beginning of the line; by default the tensor's name.
 
     Returns:
         Tensor equal to the input.
 
     Raises:
-        TypeError: the input is no tensor of real numbers or bools.
+        TypeError: the input is not a tensor of real numbers or bools.
 
     Example:
         >>> import tensorflow.compat.v1 as tf
@@ -120,16 +120,16 @@ def print_stat(x: tf.Tensor, message: str | None = None) -> tf.Tensor:
 
 
 def batch_flatten(x: tf.Tensor) -> tf.Tensor:
-    """Returns the input as a matrix, with one row for each example.
+    """Flattens the input to a matrix with one row per example.
 
     Args:
         x: tensor of shape `[N, ...]`; sizes may be unknown.
 
     Returns:
-        Tensor `[N, features]` of the input's dtype; the number of features is static where all sizes are.
+        Tensor `[N, features]` of the input's dtype; the number of features is static if all sizes are.
 
     Raises:
-        TypeError: the input is no tensor.
+        TypeError: the input is not a tensor.
         ValueError: the input is a scalar, or its rank is unknown.
 
     Example:
@@ -143,7 +143,7 @@ def batch_flatten(x: tf.Tensor) -> tf.Tensor:
     if check_rank("batch_flatten", x) == 0:
         raise ValueError("batch_flatten: the input needs a batch axis, received a scalar.")
     batch, *sizes = x.shape.as_list()
-    # A size of -1 could not be told for a batch without examples.
+    # A size of -1 cannot be inferred for an empty batch.
     rows = tf.shape(x)[0] if batch is None else batch
     columns = tf.reduce_prod(tf.shape(x)[1:]) if None in sizes else math.prod(sizes)
     flat = tf.reshape(x, [rows, columns])
@@ -157,7 +157,7 @@ def _rms(x: tf.Tensor, name: str) -> tf.Tensor:
 
 
 def _wide(x: tf.Tensor) -> tf.Tensor:
-    """Returns numbers that can be squared and added without an overflow: of 32 bits or more."""
+    """Casts numbers to at least 32 bits, so that their squares can be added without an overflow."""
     return tf.cast(x, tf.float32) if x.dtype.size < 4 else x
 
 

@@ -1,4 +1,4 @@
-"""Recurrent layers, and the cells that they repeat over time."""
+"""Recurrent layers and their cells."""
 
 from ._gru_cell import GRUCell
 from ._lstm_cell import LSTMCell, LSTMState

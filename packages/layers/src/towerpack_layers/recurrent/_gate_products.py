@@ -1,4 +1,4 @@
-"""Products of inputs and kernels, which cells compute for all times at once."""
+"""Products of inputs and kernels, computed for all time steps at once."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["split_kernel", "times_matrix"]
 
 
 def split_kernel(kernel: tf.Tensor, x: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Splits a kernel for `[x, h]` into that for the input and that for the last output.
+    """Splits a kernel for `[x, h]` into the parts for the input and for the last output.
 
     Args:
         kernel: tensor `[input_size + units, size]`.

@@ -17,27 +17,28 @@ __all__ = ["GRUCell"]
 class GRUCell(RNNCell):
     """Gated recurrent unit, after Cho et al. (2014), arXiv:1406.1078.
 
-    One step, where `[x, h]` is the input beside the last output::
+    One step, where `[x, h]` concatenates the input and the last output::
 
         r, u = split(sigmoid([x, h] @ gates/kernel + gates/bias), 2)
         new = tanh([x, r * h] @ candidate/kernel + candidate/bias)
         h = u * h + (1 - u) * new
 
-    Variables, in the dtype of the input, under `<name>/`, as TensorFlow 1's `GRUCell` has them:
-    `gates/kernel` of shape `[input_size + units, 2 * units]`, `gates/bias` of shape `[2 * units]`,
-    `candidate/kernel` of shape `[input_size + units, units]` and `candidate/bias` of shape `[units]`.
+    Variables, in the dtype of the input, under `<name>/`, as in TensorFlow 1's `GRUCell`: `gates/kernel` of
+    shape `[input_size + units, 2 * units]`, `gates/bias` of shape `[2 * units]`, `candidate/kernel` of shape
+    `[input_size + units, units]` and `candidate/bias` of shape `[units]`.
 
     Args:
-        units: size of the output and of the state, which are the same.
-        kernel_initializer: for both kernels; by default that of the variable scope, or Glorot's uniform one.
-        bias_initializer: for both biases; by default ones for the gates, so that a new network remembers, and
-            zeros for the candidate.
+        units: size of the output and of the state, which are equal.
+        kernel_initializer: for both kernels; by default that of the variable scope, or Glorot's uniform
+            initializer.
+        bias_initializer: for both biases; by default ones for the gates, so that a new network keeps its
+            state, and zeros for the candidate.
         kernel_regularizer: function of a kernel that returns a scalar cost.
         bias_regularizer: function of a bias that returns a scalar cost.
         name: the variable scope of the variables.
 
     Raises:
-        TypeError: an initializer or a regularizer is something else.
+        TypeError: an initializer or a regularizer has another type.
         ValueError: `units` is not a positive int.
 
     Example:
@@ -78,7 +79,7 @@ class GRUCell(RNNCell):
         return self.units
 
     def make_variables(self, input_size: int, dtype: tf.DType) -> Variables:
-        """Makes kernel and bias of the gates and of the candidate."""
+        """Creates kernel and bias of the gates and of the candidate."""
         given = dict(zip(("kernel", "bias"), self._initializers))
         regularizers = dict(zip(("kernel", "bias"), self._regularizers))
         ones, zeros = tf.ones_initializer(), tf.zeros_initializer()
@@ -99,7 +100,7 @@ class GRUCell(RNNCell):
         }
 
     def begin(self, variables: Variables, x: tf.Tensor) -> tuple[tf.Tensor, Step]:
-        """Computes the part of gates and candidate that the inputs have, in one product."""
+        """Computes the inputs' part of gates and candidate, in one product."""
         gates_of_input, gates_of_output = split_kernel(variables["gates_kernel"], x)
         new_of_input, new_of_output = split_kernel(variables["candidate_kernel"], x)
         biases = tf.concat([variables["gates_bias"], variables["candidate_bias"]], 0)

@@ -19,7 +19,7 @@ class LSTMState(NamedTuple):
     """The state of an LSTM.
 
     Attributes:
-        c: what the cell remembers, `[N, units]`.
+        c: the cell state, `[N, units]`.
         h: the last output, `[N, units]`.
     """
 
@@ -31,28 +31,29 @@ class LSTMState(NamedTuple):
 class LSTMCell(RNNCell):
     """Long short-term memory with a forget gate, after Gers, Schmidhuber and Cummins (2000).
 
-    One step, where `[x, h]` is the input beside the last output::
+    One step, where `[x, h]` concatenates the input and the last output::
 
         i, j, f, o = split([x, h] @ kernel + bias, 4)
         c = sigmoid(f + forget_bias) * c + sigmoid(i) * tanh(j)
         h = sigmoid(o) * tanh(c)
 
     Variables, in the dtype of the input: `<name>/kernel` of shape `[input_size + units, 4 * units]` and
-    `<name>/bias` of shape `[4 * units]`, as TensorFlow 1's `BasicLSTMCell` has them. `forget_bias` is not
-    stored in `bias`.
+    `<name>/bias` of shape `[4 * units]`, as in TensorFlow 1's `BasicLSTMCell`. `forget_bias` is not stored in
+    `bias`.
 
     Args:
-        units: size of the output, and of either part of the state, an `LSTMState`.
-        forget_bias: number added to the forget gate, so that a new network remembers.
-        kernel_initializer: for `kernel`; by default that of the variable scope, or Glorot's uniform one.
+        units: size of the output, and of both parts of the state, an `LSTMState`.
+        forget_bias: number added to the forget gate, so that a new network keeps its state.
+        kernel_initializer: for `kernel`; by default that of the variable scope, or Glorot's uniform
+            initializer.
         bias_initializer: for `bias`; zeros by default.
         kernel_regularizer: function of `kernel` that returns a scalar cost.
         bias_regularizer: function of `bias` that returns a scalar cost.
         name: the variable scope of the variables; `lstm_cell` for those of TensorFlow 1's `LSTMCell`.
 
     Raises:
-        TypeError: an initializer or a regularizer is something else.
-        ValueError: `units` is not a positive int, or `forget_bias` no number.
+        TypeError: an initializer or a regularizer has another type.
+        ValueError: `units` is not a positive int, or `forget_bias` is not a number.
 
     Example:
         >>> import tensorflow.compat.v1 as tf
@@ -96,7 +97,7 @@ class LSTMCell(RNNCell):
         return self.units
 
     def make_variables(self, input_size: int, dtype: tf.DType) -> Variables:
-        """Makes `kernel` and `bias`."""
+        """Creates `kernel` and `bias`."""
         shapes = {"kernel": [input_size + self.units, 4 * self.units], "bias": [4 * self.units]}
         defaults = None, tf.zeros_initializer()
         initializers = [
@@ -111,7 +112,7 @@ class LSTMCell(RNNCell):
         }
 
     def begin(self, variables: Variables, x: tf.Tensor) -> tuple[tf.Tensor, Step]:
-        """Computes the part of the gates that the inputs have."""
+        """Computes the inputs' part of the gates."""
         gates, of_output = self._gates(variables, x)
 
         def step(gates: tf.Tensor, state: LSTMState) -> tuple[tf.Tensor, LSTMState]:
@@ -125,13 +126,13 @@ class LSTMCell(RNNCell):
     def unroll(
         self, variables: Variables, x: tf.Tensor, state: Any, lengths: tf.Tensor | None
     ) -> tuple[tf.Tensor, LSTMState]:
-        """Repeats the cell over time, as `RNNCell` says, with a faster gradient."""
+        """Repeats the cell over time as in `RNNCell`, with a faster gradient."""
         gates, of_output = self._gates(variables, x)
         outputs, c, h = lstm_over_time(gates, of_output, state.c, state.h, lengths)
         return outputs, LSTMState(c, h)
 
     def _gates(self, variables: Variables, x: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Returns what inputs and biases add to the gates, and the kernel that is for the last output."""
+        """Returns the inputs' and biases' part of the gates, and the kernel for the last output."""
         of_input, of_output = split_kernel(variables["kernel"], x)
         forget_bias = np.zeros([4, self.units])
         forget_bias[2] = self._forget_bias

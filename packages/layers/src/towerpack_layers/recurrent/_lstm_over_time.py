@@ -1,8 +1,8 @@
-"""An LSTM over all times, with a gradient of its own.
+"""An LSTM over all time steps, with a custom gradient.
 
-TensorFlow would derive the gradient from each of the small ops of each step. Here, what the gradient needs of
-all times is computed for all of them at once, before and after its steps: the derivatives of the gates, and
-the gradient by the kernel, which is then one product. The steps keep a third of the ops.
+TensorFlow would differentiate each small op of each step. Here, the parts of the gradient that can be
+computed for all time steps at once are moved out of the steps: the derivatives of the gates before them, and
+the gradient by the kernel, a single product, after them. The steps keep a third of the ops.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ def lstm_over_time(
     """Computes an LSTM over time.
 
     Args:
-        gates: tensor `[T, N, 4 * units]`, what inputs and biases add to the gates.
-        kernel: tensor `[units, 4 * units]`, which the last output is multiplied by.
+        gates: tensor `[T, N, 4 * units]`, the inputs' and biases' part of the gates.
+        kernel: tensor `[units, 4 * units]`, the factor of the last output.
         c: the state before the first step, `[N, units]`.
         h: the output before the first step, `[N, units]`.
-        lengths: the number of steps of each sequence; `None` where all have T.
+        lengths: the number of steps of each sequence; `None` if all have T.
 
     Returns:
-        The outputs `[T, N, units]`, also after the ends of sequences, and `c` and `h` after the last step of
-        each.
+        The outputs `[T, N, units]`, including those after the ends of sequences, and `c` and `h` after the
+        last step of each.
     """
     units = kernel.shape[0]
 
@@ -45,7 +45,7 @@ def lstm_over_time(
         return [put, new, forget, out, c, h], [c, h]
 
     (*activations, cs, hs), (last, _) = scan_times(step, [gates], [c, h], 6 * [units])
-    # What leaves through this op has the gradient that is registered below.
+    # The outputs of this op have the gradient registered below.
     with tf.get_default_graph().gradient_override_map({"IdentityN": _GRADIENT}):
         kept = [cs, *activations]
         hs, cs, *_ = tf.identity_n([hs, last if lengths is None else cs, gates, kernel, c, h, *kept, hs])
@@ -55,14 +55,14 @@ def lstm_over_time(
 
 
 def _gradient(op: tf.Operation, by_outputs: tf.Tensor, by_cs: tf.Tensor, *_unused: Any) -> list[Any]:
-    """Returns the gradients by the inputs of the op, of which the last ones are there to be kept.
+    """Returns the gradients by the inputs of the op; the last inputs are only saved for the gradient.
 
-    `by_cs` is of all times, `[T, N, units]`, or of the last one alone, `[N, units]`.
+    `by_cs` covers all time steps, `[T, N, units]`, or only the last one, `[N, units]`.
     """
     _, _, gates, kernel, c, h, cs, put, new, forget, out, hs = op.inputs
     units = kernel.shape[0]
     bounded = tf.tanh(cs)
-    # The derivative of an activation, by its value and times another tensor, in one op.
+    # The derivative of an activation from its value, times another tensor, in one op.
     of_sigmoid, of_tanh = tf.raw_ops.SigmoidGrad, tf.raw_ops.TanhGrad
     by_c = of_tanh(y=bounded, dy=out)
     factors = [
@@ -93,7 +93,7 @@ def _gradient(op: tf.Operation, by_outputs: tf.Tensor, by_cs: tf.Tensor, *_unuse
 
 
 def _before(first: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
-    """Returns, at each time, the value of the time before; `first` at the first time."""
+    """Shifts values by one time step; `first` becomes the first value."""
     return tf.concat([tf.expand_dims(first, 0), values[:-1]], 0)
 
 

@@ -1,4 +1,4 @@
-"""Cells one upon the other, as one cell."""
+"""A stack of cells as one cell."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ __all__ = ["MultiRNNCell"]
 class MultiRNNCell(RNNCell):
     """A stack of cells: the output of each is the input of the next.
 
-    The variables are in `<name>/cell_0`, `<name>/cell_1` and so on, as TensorFlow 1's `MultiRNNCell` has
-    them: `rnn/multi_rnn_cell/cell_0/basic_lstm_cell/kernel` in an `RNN("rnn", ...)` of `LSTMCell`s. Each
-    place has variables of its own, also where one cell is given several times.
+    The variables are in `<name>/cell_0`, `<name>/cell_1` and so on, as in TensorFlow 1's `MultiRNNCell`:
+    `rnn/multi_rnn_cell/cell_0/basic_lstm_cell/kernel` in an `RNN("rnn", ...)` of `LSTMCell`s. Each position
+    has separate variables, even if one cell is given several times.
 
     Args:
-        cells: the cells, that of the input first.
+        cells: the cells, starting from the input.
         name: the variable scope of the variables.
 
     Raises:
-        TypeError: `cells` is no sequence of cells.
+        TypeError: `cells` is not a sequence of cells.
         ValueError: `cells` is empty.
 
     Example:
@@ -59,7 +59,7 @@ class MultiRNNCell(RNNCell):
         return self.cells[-1].output_size
 
     def make_variables(self, input_size: int, dtype: tf.DType) -> Variables:
-        """Makes the variables of all cells."""
+        """Creates the variables of all cells."""
         variables = {}
         for index, cell in enumerate(self.cells):
             with tf.variable_scope(f"cell_{index}"):
@@ -68,7 +68,7 @@ class MultiRNNCell(RNNCell):
         return variables
 
     def begin(self, variables: Variables, x: tf.Tensor) -> tuple[tf.Tensor, Step]:
-        """Computes what depends on the inputs alone: the first cell's part."""
+        """Computes the part that depends only on the inputs: that of the first cell."""
         inputs, first = self.cells[0].begin(variables["cell_0"], x)
 
         def step(inputs: tf.Tensor, states: tuple[Any, ...]) -> tuple[tf.Tensor, tuple[Any, ...]]:
@@ -85,7 +85,7 @@ class MultiRNNCell(RNNCell):
     def unroll(
         self, variables: Variables, x: tf.Tensor, state: Any, lengths: tf.Tensor | None
     ) -> tuple[tf.Tensor, Any]:
-        """Repeats each cell over all times before the next one, which is faster than time by time."""
+        """Repeats each cell over all time steps before the next cell, which is faster than step by step."""
         lasts = []
         for index, cell in enumerate(self.cells):
             with tf.name_scope(f"cell_{index}"):

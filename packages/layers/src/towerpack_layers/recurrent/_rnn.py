@@ -24,19 +24,19 @@ __all__ = ["RNN", "BidirectionalRNN", "repeat_cell"]
 
 @register_layer(log_shape=True)
 def RNN(x: tf.Tensor, cell: RNNCell, lengths: Any = None, initial_state: Any = None) -> tf.Tensor:
-    """Repeats a cell over the times of a batch of sequences.
+    """Repeats a cell over the time steps of a batch of sequences.
 
-    Variables: those of the cell, in the layer's scope, as `tf.nn.dynamic_rnn(cell, x, scope=<name>)` of
-    TensorFlow 1 had them: `rnn/basic_lstm_cell/kernel` for `RNN("rnn", x, LSTMCell(64))`.
+    Variables: those of the cell, in the layer's scope, as in `tf.nn.dynamic_rnn(cell, x, scope=<name>)` of
+    TensorFlow 1: `rnn/basic_lstm_cell/kernel` for `RNN("rnn", x, LSTMCell(64))`.
 
-    The result has the last state as its attribute `state`, beside `variables`. To carry the state over to the
-    next part of longer sequences, keep it in variables that do not train, or fetch and feed it.
+    The result has the last state as its attribute `state`, in addition to `variables`. To pass the state to
+    the next part of longer sequences, store it in non-trainable variables, or fetch and feed it.
 
     Args:
         x: floating tensor of shape `[N, T, C]`; C is static, N and T may be zero.
         cell: the cell, such as `LSTMCell(64)`, `GRUCell(64)` or `MultiRNNCell([...])`.
         lengths: integers `[N]` from 0 to T, the number of steps of each sequence. Outputs after the last step
-            are zero, and `state` is that after the last step. By default all have T.
+            are zero, and `state` is the one after the last step. By default all have T.
         initial_state: the state before the first step, in the structure of `state`; zeros by default.
 
     Returns:
@@ -44,9 +44,9 @@ def RNN(x: tf.Tensor, cell: RNNCell, lengths: Any = None, initial_state: Any = N
         of `cell.state_size`, and `.variables` the variables of the cell.
 
     Raises:
-        TypeError: the cell is none, lengths are no integers, or a state is not floating.
-        ValueError: the input is not 3-D or its size unknown, or lengths or states do not fit it.
-        tf.errors.InvalidArgumentError: at run time, a length lies outside of 0 to T.
+        TypeError: the cell is not an `RNNCell`, lengths are not integers, or a state is not floating.
+        ValueError: the input is not 3-D, its size is unknown, or lengths or states do not match it.
+        tf.errors.InvalidArgumentError: at run time, a length is outside of 0 to T.
 
     Example:
         >>> import tensorflow.compat.v1 as tf
@@ -67,27 +67,27 @@ def BidirectionalRNN(
     lengths: Any = None,
     initial_state: Any = None,
 ) -> tf.Tensor:
-    """Repeats one cell from the beginnings of sequences to their ends, and another one back, side by side.
+    """Repeats one cell forward over sequences and another one backward, and concatenates their outputs.
 
-    The second cell starts at the last step of each sequence, and its output stands at the time of its input.
+    The second cell starts at the last step of each sequence; its outputs are aligned with its inputs.
 
-    Variables: those of the cells, in the scopes `fw` and `bw` of the layer's, as
-    `tf.nn.bidirectional_dynamic_rnn` of TensorFlow 1 had them.
+    Variables: those of the cells, in the scopes `fw` and `bw` within that of the layer, as in
+    `tf.nn.bidirectional_dynamic_rnn` of TensorFlow 1.
 
     Args:
         x: floating tensor of shape `[N, T, C]`; C is static, N and T may be zero.
-        forward_cell: the cell that goes forward in time.
-        backward_cell: the cell that goes back.
+        forward_cell: the cell that runs forward in time.
+        backward_cell: the cell that runs backward in time.
         lengths: as in `RNN`.
-        initial_state: a pair of states before the first steps of both; zeros by default.
+        initial_state: a pair of initial states, one for each cell; zeros by default.
 
     Returns:
         Tensor `[N, T, sum of both output sizes]`, the forward outputs first; `.state` holds the pair of last
-        states, that of `backward_cell` after the first time, and `.variables` all variables, their names
-        after `fw_` and `bw_`.
+        states (for `backward_cell`, the state after the first time step), and `.variables` all variables,
+        with the prefixes `fw_` and `bw_`.
 
     Raises:
-        TypeError: a cell is none, lengths are no integers, or a state is not floating.
+        TypeError: a cell is not an `RNNCell`, lengths are not integers, or a state is not floating.
         ValueError: the input is not 3-D or its size unknown, or lengths or states do not fit it.
         tf.errors.InvalidArgumentError: at run time, a length lies outside of 0 to T.
 
@@ -122,7 +122,7 @@ def BidirectionalRNN(
 
 
 def repeat_cell(call: str, x: tf.Tensor, cell: RNNCell, lengths: Any, initial_state: Any) -> tf.Tensor:
-    """Builds the layer `RNN`, under the label of the layer that is called."""
+    """Builds the layer `RNN` with the label of the called layer."""
     check_rank(call, x, 3)
     _check_cell(call, "cell", cell)
     size = check_channels(call, x, 2)
@@ -145,14 +145,15 @@ def _check_cell(call: str, argument: str, cell: Any) -> None:
 def _pair(call: str, initial_state: Any) -> tuple[Any, Any]:
     if not isinstance(initial_state, (tuple, list)) or len(initial_state) != 2:
         raise ValueError(
-            f"{call}: initial_state must be a pair, of the forward and the backward cell, received "
+            f"{call}: initial_state must be a pair of states, for the forward and the backward cell, "
+            "received "
             f"{type(initial_state).__name__}."
         )
     return initial_state[0], initial_state[1]
 
 
 def _first_state(call: str, given: Any, cell: RNNCell, x: tf.Tensor) -> Any:
-    """Returns the state before the first step, with all that is known of its shape."""
+    """Returns the state before the first step, with its static shape as far as known."""
     batch = x.shape[0]
     if given is None:
         given = cell.zero_state(tf.shape(x)[0] if batch is None else batch, x.dtype)
@@ -168,14 +169,14 @@ def _unroll(
 
 
 def _result(x: tf.Tensor, outputs: tf.Tensor, first: Any, last: Any, variables: Variables) -> tf.Tensor:
-    """Names the outputs, and attaches the last state and the variables.
+    """Names the outputs and attaches the last state and the variables.
 
     Args:
         x: the layer's input, `[N, T, C]`.
-        outputs: `[T, N, size]`, or of one time where there is none.
+        outputs: `[T, N, size]`, or one time step if T is zero.
         first: the state before the first step.
         last: the state after the last one.
-        variables: the variables, in a mapping for each cell.
+        variables: the variables, with a mapping for each cell.
     """
     if not x.shape[1]:
         times = tf.shape(x)[1]

@@ -1,4 +1,4 @@
-"""The base of recurrent cells: one step of a sequence, and the variables that all steps share."""
+"""The base class of recurrent cells: one step of a sequence, and the shared variables of all steps."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from ._states import check_state, zero_state
 __all__ = ["RNNCell", "Step", "Variables", "as_tensors"]
 
 Step = Callable[[Any, Any], tuple[Any, Any]]
-"""One step: from what the cell has made of the input, and the state, to the output and the new state."""
+"""One step: from the prepared input and the state to the output and the new state."""
 
 Variables = Mapping[str, Any]
-"""The variables of a cell by their short names; those of a stack are in a mapping for each cell."""
+"""The variables of a cell by their short names; a stack has a mapping for each cell."""
 
 
 class RNNCell(abc.ABC):
     """One step of a recurrent layer: from an input and a state to an output and a new state.
 
-    A cell is a description, like the arguments of a layer. `RNN` repeats it over time; called by itself, it
-    makes one step, for sampling or a loop of your own. In both cases its variables are those of
-    `<scope>/<name>`, where `<scope>` is the variable scope around the call, and towers share them as they
-    share all others. One cell that is called again in the same scope uses them again.
+    A cell is a description, like the arguments of a layer. `RNN` repeats it over time; a direct call makes
+    one step, for sampling or a custom loop. In both cases its variables are in `<scope>/<name>`, where
+    `<scope>` is the variable scope around the call, and towers share them like all other variables. Further
+    calls of a cell in the same scope use the same variables.
 
-    Subclasses override `state_size`, `output_size`, `make_variables` and `begin`, and `unroll` where there is
-    a faster way than a loop.
+    Subclasses override `state_size`, `output_size`, `make_variables` and `begin`, and optionally `unroll`, if
+    there is a faster way than a loop.
 
     Args:
         name: the variable scope of the cell's variables.
@@ -60,14 +60,13 @@ class RNNCell(abc.ABC):
         if not isinstance(name, str) or not name:
             raise ValueError(f"{type(self).__name__}: name must be a non-empty str, received {name!r}.")
         self.name = name
-        # By graph, the scopes in which the cell has made its variables, or has found those of an earlier
-        # tower.
+        # By graph: the scopes in which the cell has created its variables or found those of an earlier tower.
         self._scopes: weakref.WeakKeyDictionary[tf.Graph, set[str]] = weakref.WeakKeyDictionary()
 
     @property
     @abc.abstractmethod
     def state_size(self) -> Any:
-        """The size of the state: an int, or a tuple of such."""
+        """The size of the state: an int or a nested tuple of ints."""
 
     @property
     @abc.abstractmethod
@@ -76,7 +75,7 @@ class RNNCell(abc.ABC):
 
     @abc.abstractmethod
     def make_variables(self, input_size: int, dtype: tf.DType) -> Variables:
-        """Makes the variables, by `tf.get_variable`, and returns them by short names.
+        """Creates the variables with `tf.get_variable`, and returns them by short names.
 
         Args:
             input_size: the size of an input.
@@ -85,30 +84,30 @@ class RNNCell(abc.ABC):
 
     @abc.abstractmethod
     def begin(self, variables: Variables, x: tf.Tensor) -> tuple[tf.Tensor, Step]:
-        """Computes what depends on the inputs alone, and returns it with the function of one step.
+        """Computes the part that depends only on the inputs; returns it with the function of one step.
 
-        What is computed here is computed for all times at once.
+        This part is computed for all time steps at once.
 
         Args:
-            variables: what `make_variables` has returned, as tensors.
-            x: inputs `[..., input_size]`: of one step, or of all, the time first.
+            variables: the variables of `make_variables`, as tensors.
+            x: inputs `[..., input_size]` of one step, or of all steps with the time axis first.
 
         Returns:
-            A tensor `[..., any_size]`, and a function of its part for one step, `[N, any_size]`, and of the
-            state, which returns the output and the new state.
+            A tensor `[..., any_size]`, and a function of the tensor's part for one step, `[N, any_size]`, and
+            the state. The function returns the output and the new state.
         """
 
     def unroll(
         self, variables: Variables, x: tf.Tensor, state: Any, lengths: tf.Tensor | None
     ) -> tuple[tf.Tensor, Any]:
-        """Repeats the cell over time, and returns the outputs of all times and the last state.
+        """Repeats the cell over time; returns the outputs of all time steps and the last state.
 
         Args:
-            variables: what `make_variables` has returned, as tensors.
+            variables: the variables of `make_variables`, as tensors.
             x: inputs `[T, N, input_size]`; T is not zero.
             state: the state before the first step.
-            lengths: int32 tensor `[N]`: the number of steps of each sequence. The state is that after the
-                last step; outputs after it may be anything. `None` where all have T.
+            lengths: int32 tensor `[N]`: the number of steps of each sequence. The returned state is the one
+                after the last step; outputs after it are arbitrary. `None` if all have T.
         """
         inputs, step = self.begin(variables, x)
         parts = tf.nest.flatten(state)
@@ -125,11 +124,11 @@ class RNNCell(abc.ABC):
         return outputs[0], tf.nest.pack_sequence_as(state, parts)
 
     def zero_state(self, batch_size: int | tf.Tensor, dtype: tf.DType) -> Any:
-        """Returns a state of zeros, of the cell's structure."""
+        """Returns a state of zeros with the cell's structure."""
         return zero_state(self.state_size, batch_size, dtype)
 
     def variables_for(self, input_size: int, dtype: tf.DType) -> Variables:
-        """Returns the variables in the scope of the cell, which are made on the first call there.
+        """Returns the variables in the scope of the cell, which the first call creates.
 
         Args:
             input_size: the size of an input.
@@ -148,14 +147,14 @@ class RNNCell(abc.ABC):
 
         Args:
             x: floating tensor `[N, C]`; C is static.
-            state: the state before, `zero_state(...)` or what an earlier step has returned.
+            state: the previous state: `zero_state(...)`, or the state returned by an earlier step.
 
         Returns:
             The output `[N, output_size]`, and the new state.
 
         Raises:
-            TypeError: the input is no tensor, or a part of the state is not floating.
-            ValueError: the input has another rank or an unknown size, or the state does not fit the cell.
+            TypeError: the input is not a tensor, or a part of the state is not floating.
+            ValueError: the input has another rank or an unknown size, or the state does not match the cell.
         """
         call = f"{type(self).__name__}({self.name!r})"
         check_graph_mode(call)
@@ -169,7 +168,7 @@ class RNNCell(abc.ABC):
 
 
 def as_tensors(variables: Variables) -> Variables:
-    """Returns the values of variables, each read once: a loop would read them in each step."""
+    """Returns the values of variables, each read once instead of in each step of a loop."""
     return {
         name: as_tensors(value) if isinstance(value, Mapping) else tf.convert_to_tensor(value)
         for name, value in variables.items()

@@ -1,4 +1,4 @@
-"""The usual recurrent layers, by the number of their units."""
+"""Recurrent layers with one cell, by number of units."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def LSTM(
 ) -> tf.Tensor:
     """Repeats an `LSTMCell` over time: `RNN` of this cell, with its arguments.
 
-    Variables: `basic_lstm_cell/kernel` and `basic_lstm_cell/bias`, as `LSTMCell` describes them.
+    Variables: `basic_lstm_cell/kernel` and `basic_lstm_cell/bias`, as described in `LSTMCell`.
 
     Args:
         x: floating tensor of shape `[N, T, C]`; C is static, N and T may be zero.
@@ -37,7 +37,8 @@ def LSTM(
         lengths: integers `[N]`, the number of steps of each sequence, as in `RNN`.
         initial_state: an `LSTMState` before the first step; zeros by default.
         forget_bias: number added to the forget gate, which is not stored in `bias`.
-        kernel_initializer: for `kernel`; by default that of the variable scope, or Glorot's uniform one.
+        kernel_initializer: for `kernel`; by default that of the variable scope, or Glorot's uniform
+            initializer.
         bias_initializer: for `bias`; zeros by default.
         kernel_regularizer: function of `kernel` that returns a scalar cost.
         bias_regularizer: function of `bias` that returns a scalar cost.
@@ -47,8 +48,8 @@ def LSTM(
         `kernel` and `bias`.
 
     Raises:
-        TypeError: an argument is of another type, as in `RNN` and `LSTMCell`.
-        ValueError: an argument is out of range, likewise.
+        TypeError: an argument has another type, as in `RNN` and `LSTMCell`.
+        ValueError: an argument is out of range, as in `RNN` and `LSTMCell`.
 
     Example:
         >>> import tensorflow.compat.v1 as tf
@@ -83,14 +84,15 @@ def GRU(
     """Repeats a `GRUCell` over time: `RNN` of this cell, with its arguments.
 
     Variables: `gates/kernel`, `gates/bias`, `candidate/kernel` and `candidate/bias` in `gru_cell`, as
-    `GRUCell` describes them.
+    described in `GRUCell`.
 
     Args:
         x: floating tensor of shape `[N, T, C]`; C is static, N and T may be zero.
         units: size of the outputs.
         lengths: integers `[N]`, the number of steps of each sequence, as in `RNN`.
         initial_state: the output before the first step, `[N, units]`; zeros by default.
-        kernel_initializer: for both kernels; by default that of the variable scope, or Glorot's uniform one.
+        kernel_initializer: for both kernels; by default that of the variable scope, or Glorot's uniform
+            initializer.
         bias_initializer: for both biases; by default ones for the gates and zeros for the candidate.
         kernel_regularizer: function of a kernel that returns a scalar cost.
         bias_regularizer: function of a bias that returns a scalar cost.
@@ -100,8 +102,8 @@ def GRU(
         `.variables` holds `gates_kernel`, `gates_bias`, `candidate_kernel` and `candidate_bias`.
 
     Raises:
-        TypeError: an argument is of another type, as in `RNN` and `GRUCell`.
-        ValueError: an argument is out of range, likewise.
+        TypeError: an argument has another type, as in `RNN` and `GRUCell`.
+        ValueError: an argument is out of range, as in `RNN` and `GRUCell`.
 
     Example:
         >>> import tensorflow.compat.v1 as tf

@@ -1,4 +1,4 @@
-"""Steps over the times of a batch of sequences: written out, or in a loop in the graph."""
+"""Steps over the time axis of a batch of sequences: unrolled, or as a loop in the graph."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import tensorflow.compat.v1 as tf
 
 __all__ = ["scan_times"]
 
-# So many times are written out one after the other: each step is then as fast as its ops. A loop adds ops
-# of its own to each step, but its graph is the same however many times there are.
+# Up to this many steps are unrolled, without overhead per step. A loop adds ops to each step, but the size of
+# its graph does not depend on the number of steps.
 _WRITTEN_OUT = 64
 
 Tensors = Sequence[Any]
@@ -24,18 +24,18 @@ def scan_times(
     sizes: Sequence[int],
     backward: bool = False,
 ) -> tuple[Tensors, Tensors]:
-    """Applies a function at each time, which hands tensors over to the next time.
+    """Applies a function at each time step, with tensors carried from step to step.
 
     Args:
-        step: function of the inputs of a time and of the tensors carried; returns the outputs of the time and
-            the tensors to carry on. All are lists of tensors `[N, size]`.
+        step: function of the inputs of a time step and of the carried tensors; returns the outputs of the
+            time step and the new carried tensors. All are lists of tensors `[N, size]`.
         inputs: tensors `[T, N, size]`; T is not zero.
-        carry: the tensors carried at first.
+        carry: the initial carried tensors.
         sizes: the sizes of the outputs.
-        backward: whether to begin at the last time.
+        backward: whether to start at the last time step.
 
     Returns:
-        The outputs, each `[T, N, size]`, and the tensors carried at last.
+        The outputs, each `[T, N, size]`, and the final carried tensors.
     """
     times = inputs[0].shape[0]
     if times is None or times > _WRITTEN_OUT:

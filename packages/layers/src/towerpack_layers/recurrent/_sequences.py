@@ -1,4 +1,4 @@
-"""Batches of sequences: their lengths, and their order in time."""
+"""Batches of sequences: lengths and order in time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = [
 
 
 def check_lengths(call: str, lengths: Any, x: tf.Tensor) -> tf.Tensor | None:
-    """Checks the lengths of sequences, also at run time where they are not constant, and returns int32.
+    """Checks the lengths of sequences and returns int32; non-constant ones are checked at run time.
 
     Args:
         call: the label of the call, for errors.
@@ -26,8 +26,8 @@ def check_lengths(call: str, lengths: Any, x: tf.Tensor) -> tf.Tensor | None:
         x: the sequences `[N, T, ...]`.
 
     Raises:
-        TypeError: the lengths are no integers.
-        ValueError: they have another shape, or lie outside of 0 to T.
+        TypeError: the lengths are not integers.
+        ValueError: the lengths have another shape, or are outside of 0 to T.
     """
     if lengths is None:
         return None
@@ -42,7 +42,7 @@ def check_lengths(call: str, lengths: Any, x: tf.Tensor) -> tf.Tensor | None:
     values, times = tf.get_static_value(given), x.shape[1]
     if values is not None and times is not None and ((values < 0) | (values > times)).any():
         raise ValueError(
-            f"{call}: lengths must lie between 0 and {times}, the number of times; received "
+            f"{call}: lengths must be between 0 and {times}, the number of time steps; received "
             f"{values.tolist()}."
         )
     given = tf.cast(given, tf.int32)
@@ -51,30 +51,30 @@ def check_lengths(call: str, lengths: Any, x: tf.Tensor) -> tf.Tensor | None:
         return given
     count = tf.shape(x)[1]
     fit = tf.reduce_all((given >= 0) & (given <= count))
-    message = f"{call}: lengths must lie between 0 and the number of times;"
+    message = f"{call}: lengths must be between 0 and the number of time steps;"
     check = tf.debugging.Assert(fit, [message, "there are", count, "and received were", given])
     with tf.control_dependencies([check]):
         return tf.identity(given)
 
 
 def swap_batch_and_time(x: tf.Tensor) -> tf.Tensor:
-    """Returns sequences `[N, T, C]` as `[T, N, C]`, and the other way round."""
+    """Transposes sequences `[N, T, C]` to `[T, N, C]`, or back."""
     return tf.transpose(x, [1, 0, 2])
 
 
 def reverse_in_time(x: tf.Tensor, lengths: tf.Tensor | None) -> tf.Tensor:
-    """Returns sequences `[T, N, C]` from their ends to their beginnings; what follows an end stays there."""
+    """Reverses sequences `[T, N, C]` in time; steps after an end are not moved."""
     if lengths is None:
         return tf.reverse(x, [0])
     return tf.reverse_sequence(x, lengths, seq_axis=0, batch_axis=1)
 
 
 def with_a_time(x: tf.Tensor) -> tf.Tensor:
-    """Returns sequences `[T, N, C]`, or one time of zeros where there is no time."""
+    """Returns sequences `[T, N, C]`, or one time step of zeros if T is zero."""
     if x.shape[0]:
         return x
     missing = tf.cast(tf.equal(tf.shape(x)[0], 0), tf.int32)
-    # Padding by nothing copies nothing.
+    # Padding of size 0 copies no data.
     padded = tf.pad(x, tf.constant([[0, 1], [0, 0], [0, 0]]) * missing)
     padded.set_shape([None, *x.shape[1:]])
     return padded

@@ -1,4 +1,4 @@
-"""States of recurrent cells: their structure, zeros, and checks."""
+"""States of recurrent cells: structure, zeros and checks."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ def zero_state(sizes: Any, batch_size: int | tf.Tensor, dtype: tf.DType) -> Any:
 
 
 def check_state(call: str, argument: str, state: Any, sizes: Any, batch: int | None, dtype: tf.DType) -> Any:
-    """Checks a state that a user has given, and returns it as tensors in the structure of `sizes`.
+    """Checks a state given by the user, and returns it as tensors in the structure of `sizes`.
 
     Args:
         call: the label of the call, for errors.
         argument: the argument's name, for errors.
-        state: the state; lists may stand for tuples.
+        state: the state; lists may replace tuples.
         sizes: the cell's `state_size`.
         batch: the static size of the batch.
-        dtype: that of the input, which the state is cast to.
+        dtype: the input's dtype, to which the state is cast.
 
     Raises:
         TypeError: a part of the state is not floating.
-        ValueError: the state has another structure, or a part of it another shape.
+        ValueError: the state has another structure, or a part has another shape.
     """
     wanted, given = tf.nest.flatten(sizes), tf.nest.flatten(state)
     if len(given) != len(wanted) or not _same_nesting(state, sizes):
@@ -46,15 +46,14 @@ def _check_part(call: str, argument: str, part: Any, shape: tf.TensorShape, dtyp
     tensor = tf.convert_to_tensor(part) if tf.is_tensor(part) else tf.convert_to_tensor(part, dtype)
     if not tensor.dtype.is_floating:
         raise TypeError(
-            f"{call}: {argument} must be floating, as the input is, received {tensor.dtype.name}. Use "
-            f"tf.cast."
+            f"{call}: {argument} must be floating, like the input, received {tensor.dtype.name}. Use tf.cast."
         )
     if not tensor.shape.is_compatible_with(shape):
         raise ValueError(
             f"{call}: a part of {argument} must have the shape [batch, size], here {shape}; received "
             f"{tensor.shape}."
         )
-    # In any case another tensor than the given one, since its shape is to be known better.
+    # Always a new tensor, since its static shape is refined.
     tensor = tf.identity(tf.cast(tensor, dtype))
     tensor.set_shape(shape)
     return tensor

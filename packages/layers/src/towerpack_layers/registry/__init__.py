@@ -1,4 +1,4 @@
-"""Layers as registered functions: their names, scopes, default arguments and chains."""
+"""The registry of layers: names, scopes, default arguments and chains."""
 
 from ._argscope import argscope, get_arg_scope
 from ._compute_dtype import compute_dtype

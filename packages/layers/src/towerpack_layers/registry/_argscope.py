@@ -1,4 +1,4 @@
-"""Default arguments for all layers of a kind within a block."""
+"""Default arguments of layers within a block."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ._scoped_calls import ScopedCalls, noted_calls
 
 __all__ = ["argscope", "get_arg_scope", "scoped_defaults"]
 
-# Frames between a `with` and the code of a context manager.
+# The frames between a `with` statement and the code of a context manager.
 _TRANSPARENT = (__file__, contextlib.__file__)
 
 
@@ -27,19 +27,19 @@ _TRANSPARENT = (__file__, contextlib.__file__)
 class argscope(contextlib.ContextDecorator):
     """Sets default arguments of layers within a `with` block.
 
-    A call's own arguments win over the scope, and an inner scope wins over an outer one. The scope holds
-    for this thread (more exactly, this `contextvars` context) alone and ends with the block, also when an
-    exception ends the block.
+    Explicit arguments of a call override the scope, and an inner scope overrides an outer one. The scope
+    applies only to this thread (precisely, this `contextvars` context) and ends with the block, also after an
+    exception.
 
     Args:
         layers: a layer or a sequence of layers.
-        **kwargs: arguments that every one of the layers takes.
+        **kwargs: arguments that all of the layers take.
 
     Raises:
-        NotALayerError: an element of `layers` is no registered layer.
+        NotALayerError: an element of `layers` is not a registered layer.
         LayerArgumentError: a layer does not take one of the arguments; or a generator opens the scope, which
-            would hold for the caller while the generator waits. The function of a
-            `contextlib.contextmanager` may.
+            would apply to the caller while the generator is suspended. The function of a
+            `contextlib.contextmanager` may open one.
 
     Example:
         >>> import tensorflow.compat.v1 as tf
@@ -67,17 +67,18 @@ class argscope(contextlib.ContextDecorator):
         _blocks.set((*_blocks.get(), _Block(self, self._arguments, frame.f_code.co_filename, frame.f_lineno)))
 
     def __exit__(self, *_exception: object) -> None:
-        """Closes the scope, wherever it is among those that are open."""
+        """Closes the scope, at any position among the open scopes."""
         blocks = list(_blocks.get())
         mine = max(index for index, block in enumerate(blocks) if block.scope is self)
         _blocks.set((*blocks[:mine], *blocks[mine + 1 :]))
 
     @staticmethod
     def explain() -> ScopedCalls:
-        """Returns which layers of the current graph took which default arguments, and from where.
+        """Returns the default arguments of layers in the current graph, with their origins.
 
-        Layers are listed whose calls were made inside of an `argscope` that is for them, each layer of towers
-        that share their variables once. Printed, it is a line for each of them, and one for each default.
+        The list contains all layers that were called inside of an `argscope` for them; a layer of several
+        towers that share variables is listed once. As text, it has a line for each layer and for each
+        default.
 
         Example:
             >>> import tensorflow.compat.v1 as tf
@@ -94,9 +95,9 @@ class argscope(contextlib.ContextDecorator):
 @final
 @attrs.frozen(eq=False)
 class _Block:
-    """A scope that is open, the arguments of its layers, and where it was opened.
+    """An open scope, the arguments of its layers, and the place where it was opened.
 
-    Layers are told apart by themselves and not by their names.
+    Layers are identified by object, not by name.
     """
 
     scope: argscope
@@ -105,14 +106,14 @@ class _Block:
     line: int
 
 
-# The blocks that are open, the outermost first.
+# The open blocks, the outermost first.
 _blocks: ContextVar[tuple[_Block, ...]] = ContextVar("towerpack_layers_argscope", default=())
 
 
 def get_arg_scope() -> dict[str, dict[str, Any]]:
-    """Returns a copy of the default arguments in force here, by layer name.
+    """Returns a copy of the current default arguments, by layer name.
 
-    A second layer of one name is listed with a prime: `Block'`.
+    A second layer with the same name is listed with a prime: `Block'`.
 
     Example:
         >>> from towerpack_layers import Conv2D, argscope, get_arg_scope
@@ -133,7 +134,7 @@ def get_arg_scope() -> dict[str, dict[str, Any]]:
 
 
 def scoped_defaults(layer: LayerInfo) -> dict[str, tuple[Any, str]]:
-    """Returns the default arguments in force here for one layer, each with the place of its scope."""
+    """Returns the current default arguments of one layer, each with the place of its scope."""
     defaults: dict[str, tuple[Any, str]] = {}
     for block in _blocks.get():
         if layer in block.arguments:
@@ -143,7 +144,7 @@ def scoped_defaults(layer: LayerInfo) -> dict[str, tuple[Any, str]]:
 
 
 def _opening_frame() -> FrameType:
-    """Returns the frame of the function that a scope is being opened in."""
+    """Returns the frame of the function that opens a scope."""
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename in _TRANSPARENT:
         frame = frame.f_back
@@ -151,15 +152,16 @@ def _opening_frame() -> FrameType:
 
 
 def _check_no_generator(frame: FrameType) -> None:
-    """Checks that no generator opens the scope: it would hold for the caller while the generator waits."""
+    """Refuses a generator that opens the scope, which would apply to its caller while it is suspended."""
     if not frame.f_code.co_flags & (inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR):
         return
     driver = frame.f_back
-    # The function of a context manager is a generator, too, and means the scope to hold for its caller.
+    # The function of a context manager is also a generator, but intends the scope for its caller.
     if driver is None or driver.f_code.co_filename != contextlib.__file__:
         raise LayerArgumentError(
-            f"argscope: {frame.f_code.co_name} is a generator, and the scope would hold for its caller "
-            f"while it waits. Make it a @contextlib.contextmanager, or open the scope in a function that "
+            f"argscope: {frame.f_code.co_name} is a generator, and the scope would apply to its caller "
+            "while it is suspended. Make it a @contextlib.contextmanager, or open the scope in a function "
+            "that "
             f"it calls."
         )
 
@@ -172,7 +174,7 @@ def _layer_infos(layers: Callable[..., Any] | Sequence[Callable[..., Any]]) -> l
         if info is None:
             raise NotALayerError(
                 f"argscope needs a registered layer or a list of them, such as argscope(Conv2D, ...); "
-                f"received {member!r}. Decorate your own function with @register_layer to make it one."
+                f"received {member!r}. Decorate a function with @register_layer to make it a layer."
             )
         infos.append(info)
     return infos

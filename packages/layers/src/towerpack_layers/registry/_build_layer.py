@@ -1,4 +1,4 @@
-"""What happens when a layer is called: its arguments are completed, and its function runs in its scope."""
+"""The call of a layer: completes its arguments and runs its function in its scope."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["build_layer"]
 
 
 def build_layer(info: LayerInfo, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Builds a layer into the current graph, and returns what its function returns.
+    """Builds a layer in the current graph and returns the result of its function.
 
     Args:
         info: the layer.
@@ -27,9 +27,9 @@ def build_layer(info: LayerInfo, args: tuple[Any, ...], kwargs: dict[str, Any]) 
 
     Raises:
         GraphRequiredError: TensorFlow executes eagerly.
-        LayerNameError: the name is required, and missing.
-        LayerArgumentError: the arguments do not fit the layer's signature.
-        DuplicateLayerError: the name is taken.
+        LayerNameError: a required name is missing.
+        LayerArgumentError: the arguments do not match the layer's signature.
+        DuplicateLayerError: the name is already used.
     """
     name, args = info.split_name(args)
     call = info.name if name is None else f"{info.name}({name!r})"
@@ -59,7 +59,7 @@ def _compute(info: LayerInfo, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
 
 def _warn_of_name(layer: str, name: str) -> None:
     warn_in_user_code(
-        f"{layer}({name!r}): the layer is registered with use_scope=False, to be called without a name. "
-        f"Leave the name out, or register it with use_scope=None.",
+        f"{layer}({name!r}): the layer is registered with use_scope=False, for calls without a name. Remove "
+        "the name, or register it with use_scope=None.",
         UserWarning,
     )

@@ -1,4 +1,4 @@
-"""The dtype that layers compute in, where a block asks for another one than that of their inputs."""
+"""The compute dtype of layers in a block, if it differs from the dtype of their inputs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _dtype: ContextVar[tf.DType | None] = ContextVar("towerpack_layers_compute_dtype
 
 @contextlib.contextmanager
 def compute_dtype(dtype: tf.DType) -> Iterator[None]:
-    """Makes all layers of a block compute in a dtype; it holds for this thread alone."""
+    """Sets the compute dtype of all layers in a block, only for this thread."""
     before = _dtype.get()
     _dtype.set(dtype)
     try:
@@ -28,10 +28,10 @@ def compute_dtype(dtype: tf.DType) -> Iterator[None]:
 def cast_arguments(
     args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Returns the arguments of a layer, float32 tensors among them in the dtype to compute in.
+    """Returns the arguments of a layer, with float32 tensors cast to the compute dtype.
 
-    All tensors count, not the input alone: what a layer combines must be of one dtype. Variables do not: a
-    layer that is given one means that one.
+    All tensors are cast, not only the input, since a layer can combine only tensors of one dtype. Variables
+    are not cast: the layer must receive the variable itself.
     """
     dtype = _dtype.get()
     if dtype is None:

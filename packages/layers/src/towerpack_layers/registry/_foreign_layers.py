@@ -1,4 +1,4 @@
-"""Layer functions of other libraries, made to take the defaults of an `argscope`."""
+"""Support of `argscope` for layer functions of other libraries."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ __all__ = ["enable_argscope_for_function", "enable_argscope_for_module"]
 
 
 def enable_argscope_for_function(func: Callable[..., Any], log_shape: bool = True) -> Layer[..., Any]:
-    """Returns a function that takes the defaults of an `argscope`, and is otherwise the one given.
+    """Returns a wrapper of a function that takes the defaults of an `argscope`.
 
-    The function that is given stays as it is; scopes are opened for the one that is returned. It is called
-    as before: no name comes before its input, and no variable scope is opened.
+    The given function is unchanged; open scopes for the returned one. It has the same call signature: no name
+    precedes the input, and no variable scope is opened.
 
     Args:
-        func: a layer of another library, a function whose first parameter is the input. One that takes
-            `argscope` already is returned as it is.
+        func: a layer of another library, a function with the input as its first parameter. A function that
+            already supports `argscope` is returned unchanged.
         log_shape: log the shapes of input and output, once per graph and output.
 
     Raises:
-        NotALayerError: `func` is a class or no function, or it has no parameter for an input.
+        NotALayerError: `func` is a class, not a function, or has no parameter for an input.
 
     Example:
         >>> import tensorflow.compat.v1 as tf
@@ -46,7 +46,7 @@ def enable_argscope_for_function(func: Callable[..., Any], log_shape: bool = Tru
         return cast(Layer[..., Any], func)
     if not _has_input(func):
         raise NotALayerError(
-            f"enable_argscope_for_function needs a function whose first parameter is a layer's input, "
+            "enable_argscope_for_function needs a function with a layer's input as its first parameter, "
             f"received {func!r}. Write a function that calls it."
         )
     info = LayerInfo(func.__name__, func, log_shape, use_scope=False)
@@ -68,21 +68,21 @@ def enable_argscope_for_function(func: Callable[..., Any], log_shape: bool = Tru
 
 
 def enable_argscope_for_module(module: ModuleType, log_shape: bool = True) -> contextlib.ExitStack:
-    """Replaces the public functions of a module by ones that take the defaults of an `argscope`.
+    """Replaces the public functions of a module by wrappers that take the defaults of an `argscope`.
 
-    It changes the module for all of the process, until what it returns is closed: either
-    `with enable_argscope_for_module(slim):`, or `.close()`. Only names that are looked up in this module are
-    affected: `slim.conv2d`, and not a `conv2d` that was imported before. A second call changes nothing.
+    It changes the module for the whole process, until the returned object is closed: use
+    `with enable_argscope_for_module(slim):` or `.close()`. It affects only lookups in this module:
+    `slim.conv2d`, but not a `conv2d` that was imported earlier. A second call has no effect.
 
     Args:
         module: the module, such as `tf_slim`.
         log_shape: log the shapes of input and output.
 
     Returns:
-        What puts the functions back.
+        A context manager that restores the functions.
 
     Raises:
-        NotALayerError: `module` is no module.
+        NotALayerError: `module` is not a module.
 
     Example:
         >>> import tensorflow.compat.v1 as tf
@@ -107,13 +107,13 @@ def enable_argscope_for_module(module: ModuleType, log_shape: bool = True) -> co
 
 
 def _put_back(module: ModuleType, name: str, replacement: Any, original: Any) -> None:
-    # Whoever has replaced the function again since then keeps the last word.
+    # Keep a function that other code has replaced since then.
     if getattr(module, name, None) is replacement:
         setattr(module, name, original)
 
 
 def _has_input(function: Any) -> bool:
-    """Returns whether something is a function that has a parameter for an input."""
+    """Returns whether an object is a function with a parameter for an input."""
     if not callable(function) or isinstance(function, type) or not hasattr(function, "__name__"):
         return False
     try:
@@ -131,7 +131,7 @@ def _tell(info: LayerInfo, args: tuple[Any, ...], kwargs: dict[str, Any], result
 
 
 def _label(info: LayerInfo, kwargs: dict[str, Any], result: Any) -> str:
-    """Returns the name that a call gives its layer, or else that of the op that it returns."""
+    """Returns the layer name given in a call, or else the name of the returned op."""
     given = kwargs.get("name") or kwargs.get("scope")
     if isinstance(given, str):
         around = tf.get_variable_scope().name

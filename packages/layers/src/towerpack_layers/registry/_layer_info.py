@@ -1,4 +1,4 @@
-"""The description of a layer: its function, its name, its arguments, and how a call's arguments are read."""
+"""The description of a layer: its function, name and signature, and the parsing of call arguments."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class LayerInfo:
         name: the function's name, which is the layer's name for `LinearWrap` and `argscope`.
         function: the undecorated function; its first parameter is the input.
         log_shape: whether to log the shapes of input and output.
-        use_scope: `True` where the layer's name is required, `None` where it is optional, `False` where it is
-            optional and not wanted.
-        old_positional: the names of further positional arguments that older code may give.
+        use_scope: `True` if the layer's name is required, `None` if it is optional, `False` if it is
+            discouraged.
+        old_positional: the names of further positional arguments in older code.
     """
 
     name: str
@@ -47,13 +47,13 @@ class LayerInfo:
 
     @property
     def arguments(self) -> list[str]:
-        """The names of the arguments that can be given by keyword, without the input."""
+        """The names of the keyword arguments, without the input."""
         parameters = list(self.signature.parameters.values())[1:]
         return [parameter.name for parameter in parameters if parameter.kind in _NAMED]
 
     @property
     def positional_count(self) -> int:
-        """How many arguments can be given by position, with the input."""
+        """The number of positional arguments, including the input."""
         return sum(parameter.kind in _POSITIONAL for parameter in self.signature.parameters.values())
 
     def takes(self, argument: str) -> bool:
@@ -62,7 +62,7 @@ class LayerInfo:
         return inspect.Parameter.VAR_KEYWORD in kinds or argument in self.arguments
 
     def hint(self, argument: str) -> str:
-        """Asks whether a similar argument was meant, where the layer does not take this one."""
+        """Returns a question about a similar argument, if the layer does not take this one."""
         similar = [] if self.takes(argument) else difflib.get_close_matches(argument, self.arguments, 1)
         return f"Did you mean {similar[0]!r}? " if similar else ""
 
@@ -70,7 +70,7 @@ class LayerInfo:
         """Separates the layer's name from its positional arguments.
 
         Raises:
-            LayerNameError: the name is required, and the first argument is no name.
+            LayerNameError: the name is required, but the first argument is not a name.
         """
         if args and isinstance(args[0], str) and args[0]:
             return args[0], args[1:]
@@ -83,9 +83,9 @@ class LayerInfo:
         )
 
     def given(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> set[str]:
-        """Returns the names of the arguments that a call gives itself.
+        """Returns the names of the explicit arguments of a call.
 
-        Where the arguments do not fit the signature, it is the keyword arguments alone.
+        If the arguments do not match the signature, only the keyword arguments are returned.
         """
         try:
             return set(self.signature.bind_partial(*args, **kwargs).arguments) | set(kwargs)
@@ -95,7 +95,7 @@ class LayerInfo:
     def complete(
         self, call: str, args: tuple[Any, ...], kwargs: Mapping[str, Any], defaults: Mapping[str, Any]
     ) -> dict[str, Any]:
-        """Returns the keyword arguments of a call, with the defaults of those that are not given.
+        """Returns the keyword arguments of a call, including defaults of missing ones.
 
         Args:
             call: the call's label, for errors.
@@ -104,7 +104,7 @@ class LayerInfo:
             defaults: the arguments of the enclosing argument scopes.
 
         Raises:
-            LayerArgumentError: the arguments do not fit the layer's signature.
+            LayerArgumentError: the arguments do not match the layer's signature.
         """
         try:
             given = self.signature.bind_partial(*args, **kwargs).arguments
@@ -125,12 +125,12 @@ class Layer(Protocol[P, R_co]):
     layer_info: LayerInfo
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
-        """Builds the layer into the current graph."""
+        """Builds the layer in the current graph."""
         ...
 
 
 class OptionalNameLayer(Protocol[P, R_co]):
-    """A registered layer whose name may be left out."""
+    """A registered layer with an optional name."""
 
     layer_name: str
     layer_info: LayerInfo

@@ -1,4 +1,4 @@
-"""The lines that tell the shapes of layers, and how to leave them out."""
+"""Logging of the shapes of layers, and its deactivation."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _is_disabled: ContextVar[bool] = ContextVar("towerpack_layers_is_logging_disable
 
 
 def disable_layer_logging() -> contextlib.ExitStack:
-    """Logs no shapes of layers from now on, or within a `with` block.
+    """Disables the logging of layer shapes from now on, or within a `with` block.
 
-    It holds for this thread (more exactly, this `contextvars` context) alone.
+    It applies only to this thread (precisely, this `contextvars` context).
 
     Returns:
-        What ends it: `with disable_layer_logging():` logs again after the block, and so does `.close()`.
+        A context manager that enables the logging again, at the end of the block or by `.close()`.
 
     Example:
         >>> import tensorflow.compat.v1 as tf

@@ -1,4 +1,4 @@
-"""The scope of one layer: its variables, its output's name, and the rule that a name is used once."""
+"""The scope of one layer: variables, the name of the output, and the check for duplicate names."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _repeats: ContextVar[bool] = ContextVar("towerpack_layers_repeating_names", defa
 
 @contextlib.contextmanager
 def repeating_names() -> Iterator[None]:
-    """Lets layers in this block have the name of another layer, as `tf.variable_scope` lets scopes."""
+    """Allows duplicate layer names in this block, like repeated scopes of `tf.variable_scope`."""
     token = _repeats.set(True)
     try:
         yield
@@ -30,7 +30,7 @@ def repeating_names() -> Iterator[None]:
 
 
 def check_graph_mode(call: str) -> None:
-    """Checks that a graph is being built: in eager mode, `tf.get_variable` makes variables that get lost.
+    """Checks that a graph is being built: in eager mode, variables of `tf.get_variable` would be lost.
 
     Args:
         call: the label of the call, for the error.
@@ -44,19 +44,19 @@ def check_graph_mode(call: str) -> None:
 
 @contextlib.contextmanager
 def layer_scope(layer: str, name: str) -> Iterator[str]:
-    """Opens the variable scope and the name scope `name` for a layer, and yields the variable scope's name.
+    """Opens the variable scope and the name scope of a layer, and yields the variable scope's name.
 
-    A scope counts as used when the layer is built without an error, so a call that failed may be repeated
-    with other arguments, unless it has made variables by then. The rule holds for layers with and without
-    variables alike: a pooling layer's output is found by name, too.
+    A scope counts as used after the layer is built without an error, so a failed call may be repeated with
+    other arguments, unless it has created variables. The rule also applies to layers without variables, since
+    code finds the output of a pooling layer by name, too.
 
     Args:
         layer: the kind of layer, for messages.
         name: the layer's name, relative to the enclosing variable scope.
 
     Raises:
-        DuplicateLayerError: the name, or that of one of the layer's variables, is taken already, and
-            variables are not being reused here.
+        DuplicateLayerError: the name of the layer or of one of its variables is already used, and variables
+            are not reused here.
     """
     call, notes, graph = f"{layer}({name!r})", graph_notes(), tf.get_default_graph()
     around, reused = graph.get_name_scope(), bool(tf.get_variable_scope().reuse)
@@ -74,7 +74,7 @@ def layer_scope(layer: str, name: str) -> Iterator[str]:
         try:
             yield str(scope.name)
         except BaseException:
-            if here == wanted:  # not a later use of a layer, whose name scope has a suffix
+            if here == wanted:  # not a repeated use of a layer, which has a name scope with a suffix
                 notes.failed[place] = (*(failed or ()), *made)
             raise
     notes.failed.pop(place, None)
@@ -87,25 +87,25 @@ def _check_free(call: str, name: str, wanted: str, failed: tuple[str, ...] | Non
     earlier = graph_notes().scopes.get(scope)
     if earlier is not None:
         raise DuplicateLayerError(
-            f"{call}: the layer scope {scope!r} is already used, by a {earlier}. Give this layer another "
-            f"name; or, to share the variables on purpose, call it inside "
+            f"{call}: the layer scope {scope!r} is already used by a {earlier}. Give this layer another "
+            "name; or, to share the variables intentionally, call it inside "
             f"`with tf.variable_scope(tf.get_variable_scope(), reuse=True):`."
         )
     if failed:
         raise DuplicateLayerError(
-            f"{call}: an earlier call of this name failed after it had made {', '.join(failed)}. A graph "
-            f"keeps its variables: build it anew, or give this layer another name."
+            f"{call}: an earlier call with this name failed after creating {', '.join(failed)}. A graph "
+            "keeps its variables: build a new graph, or give this layer another name."
         )
     if failed is None and tf.get_default_graph().unique_name(name, mark_as_used=False) != wanted:
         raise DuplicateLayerError(
-            f"{call}: the name {wanted!r} is taken in this graph, by an input, another op or a name scope "
-            f"(names that differ in case alone count as one), so the output could not be {wanted}/output. "
-            f"Give one of the two another name."
+            f"{call}: the name {wanted!r} is already used in this graph by an input, another op or a name "
+            f"scope (names are case-insensitive), so the output cannot be named {wanted}/output. Rename one "
+            "of the two."
         )
 
 
 def _note_variables(call: str, made: list[str]) -> Callable[..., Any]:
-    """Returns a getter of variables that notes those it makes, and makes none under another name."""
+    """Returns a variable getter that records created variables and refuses renamed ones."""
 
     def get(getter: Callable[..., Any], name: str, *args: Any, **kwargs: Any) -> Any:
         graph = outermost_graph()
@@ -113,8 +113,8 @@ def _note_variables(call: str, made: list[str]) -> Callable[..., Any]:
             is_free = graph.unique_name(name, mark_as_used=False) == name
         if not is_free and not _is_variable(graph, name):
             raise DuplicateLayerError(
-                f"{call}: the variable {name!r} cannot be made, as a name scope or an op has this name. "
-                f"Rename the layer, or what has its name."
+                f"{call}: the variable {name!r} cannot be created, because a name scope or an op has this "
+                "name. Rename the layer, or that scope or op."
             )
         variable = getter(name, *args, **kwargs)
         if is_free:
@@ -135,11 +135,12 @@ def _is_variable(graph: tf.Graph, name: str) -> bool:
 
 
 def name_output(call: str, result: Any) -> Any:
-    """Returns a layer's result under the name `output` in the current name scope, if it is one tensor.
+    """Names a layer's result `output` in the current name scope, if it is a single tensor.
 
     Raises:
-        DuplicateLayerError: the layer has given this name to another op.
-        TypeError: the result is a generator or a coroutine, whose variables would lie outside of the layer.
+        DuplicateLayerError: the layer uses this name for another op.
+        TypeError: the result is a generator or a coroutine, which would create variables outside of the
+            layer.
     """
     check_finished(call, result)
     if not tf.is_tensor(result) or not hasattr(result, "op"):
@@ -152,19 +153,19 @@ def name_output(call: str, result: Any) -> Any:
         if _repeats.get():
             return result
         raise DuplicateLayerError(
-            f"{call}: an op inside the layer is named 'output', and is not its result. Rename that op."
+            f"{call}: an op inside the layer is named 'output', but is not its result. Rename that op."
         )
     return copy_variables(result, tf.identity(result, "output"))
 
 
 def check_finished(call: str, result: Any) -> None:
-    """Checks that a layer's function has run to its end.
+    """Checks that a layer's function is not a generator or coroutine.
 
     Raises:
         TypeError: the result is a generator or a coroutine.
     """
     if inspect.isgenerator(result) or inspect.isasyncgen(result) or inspect.iscoroutine(result):
         raise TypeError(
-            f"{call} returned a {type(result).__name__}, which would make variables outside of the layer's "
-            f"scope. Return a tensor, or a list of tensors."
+            f"{call} returned a {type(result).__name__}, which would create variables outside of the "
+            "layer's scope. Return a tensor or a list of tensors."
         )

@@ -1,4 +1,4 @@
-"""The variables of a layer, as an attribute of the tensor that it returns."""
+"""The variables of a layer, as an attribute of its output tensor."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class VariableHolder(SimpleNamespace):
     """
 
     def all(self) -> list[Any]:
-        """Returns the variables in the order in which the layer made them."""
+        """Returns the variables in the order of their creation."""
         return list(vars(self).values())
 
 
@@ -33,14 +33,14 @@ def attach_variables(tensor: tf.Tensor, **variables: Any) -> tf.Tensor:
 
     Args:
         tensor: a layer's result.
-        **variables: variables by short name, in the order in which they were made.
+        **variables: variables by short name, in the order of their creation.
     """
     tensor.variables = VariableHolder(**{key: value for key, value in variables.items() if value is not None})
     return tensor
 
 
 def copy_variables(source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
-    """Attaches the holder of `source` to `target`, if there is one, and returns `target`."""
+    """Attaches the holder of `source`, if any, to `target`, and returns `target`."""
     if hasattr(source, "variables"):
         target.variables = source.variables
     return target

@@ -18,10 +18,10 @@ __all__ = ["LinearWrap"]
 @final
 @attrs.frozen(eq=False, repr=False)
 class LinearWrap:
-    """A tensor on which layers are called as methods, for networks that are a line.
+    """A tensor with layers as methods, for linear networks.
 
-    Every registered layer is a method, which takes the layer's arguments without the input and returns a new
-    wrap. `wrap()` returns the tensor. The brackets around such a chain only serve to break lines.
+    Every registered layer is a method that takes the layer's arguments without the input and returns a new
+    wrap. `wrap()` returns the tensor. The parentheses around a chain only allow line breaks.
 
     Args:
         tensor: the tensor to start from.
@@ -48,14 +48,14 @@ class LinearWrap:
         """Returns a registered layer as a method of this tensor.
 
         Raises:
-            UnknownLayerError: there is no layer of this name.
+            UnknownLayerError: no layer has this name.
         """
         try:
             function = REGISTRY.get(layer)
         except DuplicateRegistrationError as error:
             raise UnknownLayerError(str(error)) from None
         if function is None:
-            # Copying, pickling and notebooks probe for names like these, on half-made objects too.
+            # Copying, pickling and notebooks look up such names, also on partly initialised objects.
             if layer.startswith("_"):
                 raise AttributeError(f"'LinearWrap' object has no attribute {layer!r}")
             raise UnknownLayerError(_unknown(layer))
@@ -105,7 +105,7 @@ class LinearWrap:
 @final
 @attrs.frozen(eq=False)
 class _Module:
-    """A module whose functions are called on the wrapped tensor."""
+    """A module with functions that are called on the wrapped tensor."""
 
     _wrap: LinearWrap
     _module: Any
@@ -127,6 +127,6 @@ def _unknown(layer: str) -> str:
     similar = REGISTRY.similar(layer)
     hint = f"Did you mean {' or '.join(similar)}? " if similar else ""
     return (
-        f"LinearWrap finds no layer {layer!r}. {hint}Registered are: {', '.join(REGISTRY.names())}. Decorate "
-        f"a function of yours with @register_layer to add it, or use .apply(function, ...) for any function."
+        f"LinearWrap finds no layer {layer!r}. {hint}Registered layers: {', '.join(REGISTRY.names())}. "
+        "Decorate a function with @register_layer to add it, or use .apply(function, ...) for any function."
     )

@@ -1,7 +1,7 @@
-"""Arguments as scripts for Tensorpack spell them, under the names that layers have for them now.
+"""Translates argument names of Tensorpack to the current names of layers.
 
-There is one table for all layers. A spelling is an old one where a layer takes the new name, and no argument
-of the old name: a layer of one's own may well have a `stride`.
+One table serves all layers. A name is translated only if the layer takes the new name and has no argument
+with the old name, since a custom layer may have an argument such as `stride`.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _WHEEL = os.path.dirname(os.path.dirname(__file__)) + os.sep
 def modern_call(
     call: str, layer: LayerInfo, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Returns a call's arguments as the layer names them now, with a warning for each old spelling.
+    """Returns a call's arguments by their current names, with a warning for each old spelling.
 
     Args:
         call: the call's label, for warnings and errors.
@@ -71,7 +71,7 @@ def modern_call(
 
 
 def modern_arguments(call: str, layer: LayerInfo, kwargs: dict[str, Any]) -> dict[str, Any]:
-    """Returns keyword arguments as the layer names them now, with a warning for each old spelling.
+    """Returns keyword arguments by their current names, with a warning for each old spelling.
 
     Args:
         call: the call's label, for warnings and errors.
@@ -89,14 +89,15 @@ def modern_arguments(call: str, layer: LayerInfo, kwargs: dict[str, Any]) -> dic
         name = _new_name(layer, argument)
         if name != argument and (name in kwargs or name in modern):
             raise LayerArgumentError(
-                f"{call}: {argument}= is an old spelling of {name}=, which is given, too: give one of them."
+                f"{call}: {argument}= is an old spelling of {name}=, which is also given: give only one of "
+                "them."
             )
         modern[name] = _new_value(call, layer, argument, name, value)
     return modern
 
 
 def warn_in_user_code(message: str, category: type[Warning]) -> None:
-    """Warns at the line outside of this wheel from which a layer was called."""
+    """Issues a warning for the line outside of this wheel that called a layer."""
     frame, level = sys._getframe(), 1
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_WHEEL):
         frame, level = frame.f_back, level + 1
@@ -109,7 +110,7 @@ def _new_name(layer: LayerInfo, argument: str) -> str:
 
 
 def _new_value(call: str, layer: LayerInfo, argument: str, name: str, value: Any) -> Any:
-    """Returns the value that an argument has now, and warns if argument or value is an old spelling."""
+    """Returns the current value of an argument, and warns if argument or value is an old spelling."""
     if isinstance(value, str) and (argument, value) in _VALUES and argument in layer.arguments:
         new = _VALUES[argument, value]
         _warn_of(f"{call}: {argument}={value!r}", f"{argument}={new!r}")
@@ -129,7 +130,7 @@ def _warn_of(old: str, new: str) -> None:
 
 
 def _rate(call: str, keep_prob: Any) -> tuple[Any, str]:
-    """Returns the part to drop, and how to write it."""
+    """Returns the fraction to drop and its spelling."""
     if tf.is_tensor(keep_prob):
         return 1 - keep_prob, "1 - keep_prob"
     is_number = isinstance(keep_prob, numbers.Real) and not isinstance(keep_prob, bool)

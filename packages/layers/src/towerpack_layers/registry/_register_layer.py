@@ -1,4 +1,4 @@
-"""The table of layers by name, and the decorator that makes a function a layer."""
+"""The table of layers by name, and the decorator that registers a function as a layer."""
 
 from __future__ import annotations
 
@@ -29,24 +29,25 @@ LayerT = TypeVar("LayerT")
 
 @final
 class LayerRegistry:
-    """A table of layers by name, which `register_layer` writes and `LinearWrap` reads."""
+    """A table of layers by name, written by `register_layer` and read by `LinearWrap`."""
 
     def __init__(self) -> None:
         self._layers: dict[str, Layer[..., Any]] = {}
         self._ambiguous: set[str] = set()
 
     def add_alias(self, name: str, layer: Layer[..., Any]) -> None:
-        """Adds another name of a layer, under which it is found, too."""
+        """Adds an alternative name of a layer."""
         self._layers[name] = layer
 
     def add(self, layer: Layer[..., Any]) -> None:
-        """Adds a layer; a function that a reload or a notebook cell defines anew replaces its former self.
+        """Adds a layer; a function redefined by a reload or a notebook cell replaces the old one.
 
-        Where a function makes layers, all of them have one name. They can be called and given to `argscope`,
-        but this name then stands for none of them. A lambda has no name to be found by.
+        If a function makes several layers, they share a name. They can be called and passed to `argscope`,
+        but the name alone then identifies none of them. A lambda has no name for lookups.
 
         Raises:
-            DuplicateRegistrationError: another function has this name, or `LinearWrap` has it as a method.
+            DuplicateRegistrationError: another function has this name, or `LinearWrap` has a method with this
+                name.
         """
         if not layer.layer_name.isidentifier():
             return
@@ -68,7 +69,7 @@ class LayerRegistry:
         self._layers[layer.layer_name] = layer
 
     def forget(self, name: str) -> None:
-        """Forgets the layer of this name, if there is one, so that another function can take the name."""
+        """Removes the layer with this name, if any, so that another function can use the name."""
         self._layers.pop(name, None)
 
     def get(self, name: str) -> Layer[..., Any] | None:
@@ -79,8 +80,8 @@ class LayerRegistry:
         """
         if name in self._ambiguous:
             raise DuplicateRegistrationError(
-                f"The name {name!r} stands for several layers, made by {_origin(self._layers[name])}. Call "
-                f"the one you mean by itself; on a LinearWrap, write .apply2(layer, 'its name', ...)."
+                f"The name {name!r} refers to several layers, made by {_origin(self._layers[name])}. Call "
+                "the layer object directly; on a LinearWrap, write .apply2(layer, 'its name', ...)."
             )
         return self._layers.get(name)
 
@@ -89,16 +90,16 @@ class LayerRegistry:
         return sorted(self._layers)
 
     def similar(self, name: str) -> list[str]:
-        """Returns the names that are most like `name`, best first."""
+        """Returns the names most similar to `name`, best first."""
         folded = {known.lower(): known for known in self._layers}
         return [folded[match] for match in difflib.get_close_matches(name.lower(), folded, cutoff=0.5)]
 
 
 RESERVED = ("apply", "apply2", "print_tensor", "tensor", "tf")
-"""What `LinearWrap` has besides layers."""
+"""The attributes of `LinearWrap` besides layers."""
 
 REGISTRY = LayerRegistry()
-"""The layers of this process: a table of functions, filled as the modules that define them are imported."""
+"""The layers of this process: a table of functions, filled by the import of the modules that define them."""
 
 
 @overload
@@ -119,34 +120,34 @@ def register_layer(
     use_scope: bool | None = True,
     old_positional: Sequence[str] = (),
 ) -> Any:
-    """Makes a function of a tensor a layer, for calls with a name, `argscope` and `LinearWrap`.
+    """Registers a function of a tensor as a layer, for calls with a name, `argscope` and `LinearWrap`.
 
     The function is written without the name: its first parameter is the input. The layer is called with the
-    name before the input; the function then runs in a variable scope of that name, so
-    `tf.get_variable("W")` makes `<name>/W`, and its output has the name `<name>/output`.
-    Calling two layers of one name is an error unless variables are being reused.
+    name before the input; the function then runs in a variable scope of that name, so `tf.get_variable("W")`
+    creates `<name>/W`, and its output is named `<name>/output`. Two layers with the same name are an error
+    unless variables are reused.
 
-    Use it as `@register_layer` or with options, `@register_layer(log_shape=True)`. `layer_register` is
-    another name of it.
+    Use it as `@register_layer` or with options, `@register_layer(log_shape=True)`. `layer_register` is an
+    alias.
 
-    Arguments that a layer names as the layers of this wheel do may also be given in the spelling of older
+    Arguments with the same names as in the layers of this wheel are also accepted in the spelling of older
     code (`nl=` for `activation=`), with a `DeprecationWarning`.
 
     Args:
-        function: the function; given by the decorator syntax.
+        function: the function; passed by the decorator syntax.
         log_shape: log the shapes of input and output to the logger `towerpack_layers`, once per graph and
             layer.
-        use_scope: `True`: the layer's name is required. `None`: it may be left out, and then no scope is
-            opened and the output keeps its own name. `False`: it is to be left out; a call with a name is
-            built as ever, with a `UserWarning`.
-        old_positional: names of arguments, current ones or old spellings, that further positional arguments
-            of older code stand for.
+        use_scope: `True`: the layer's name is required. `None`: the name is optional; without it, no scope is
+            opened and the output keeps its own name. `False`: the name is discouraged; a call with a name
+            works, with a `UserWarning`.
+        old_positional: names of arguments, current ones or old spellings, for further positional arguments in
+            older code.
 
     Raises:
-        DuplicateRegistrationError: another function of this name is registered, or `LinearWrap` has a method
-            of this name.
+        DuplicateRegistrationError: another function with this name is registered, or `LinearWrap` has a
+            method with this name.
         TypeError: the function has no name, no signature or no parameter for its input, is a generator or a
-            coroutine, or `use_scope` is something else.
+            coroutine, or `use_scope` is invalid.
 
     Example:
         >>> import tensorflow.compat.v1 as tf
@@ -186,7 +187,7 @@ def get_registered_layer(name: str) -> Layer[..., Any] | None:
 
 
 def register_alias(name: str, layer: LayerT) -> LayerT:
-    """Registers a layer under another name, and returns the layer itself."""
+    """Registers a layer under another name and returns it."""
     REGISTRY.add_alias(name, cast(Layer[..., Any], layer))
     return layer
 
@@ -214,20 +215,20 @@ def _register(
 def _check_function(function: Any) -> None:
     if not callable(function) or not isinstance(getattr(function, "__name__", None), str):
         raise TypeError(
-            f"register_layer needs a function, whose name is the layer's; received {function!r}. Write a "
-            f"function that calls it: def MyLayer(x, ...): return ..."
+            "register_layer needs a function with a name, which becomes the layer's; received "
+            f"{function!r}. Write a function that calls it: def MyLayer(x, ...): return ..."
         )
     kinds = (inspect.isgeneratorfunction, inspect.iscoroutinefunction, inspect.isasyncgenfunction)
     if any(is_kind(function) for is_kind in kinds):
         raise TypeError(
-            f"register_layer: {function.__name__} is a generator or a coroutine, which would make variables "
-            f"outside of the layer's scope. Return a tensor, or a list of tensors."
+            f"register_layer: {function.__name__} is a generator or a coroutine, which would create "
+            "variables outside of the layer's scope. Return a tensor or a list of tensors."
         )
     try:
         inspect.signature(function)
     except ValueError:
         raise TypeError(
-            f"register_layer: {function!r} tells no signature. Write a function that calls it."
+            f"register_layer: {function!r} has no readable signature. Write a function that calls it."
         ) from None
 
 
@@ -244,7 +245,7 @@ def _origin(layer: Layer[..., Any]) -> str:
 
 
 def _code(layer: Layer[..., Any]) -> Any:
-    """Returns what all functions of one `def` have in common, until its module is reloaded."""
+    """Returns a key shared by all functions of one `def`, until its module is reloaded."""
     info = layer_info(layer)
     assert info is not None
     return getattr(inspect.unwrap(info.function), "__code__", info.function)

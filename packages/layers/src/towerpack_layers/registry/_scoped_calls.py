@@ -1,4 +1,4 @@
-"""What the calls of layers took from the argument scopes around them, as text for people."""
+"""A readable record of the arguments that calls of layers took from argument scopes."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 @final
 @attrs.frozen
 class ScopedDefault:
-    """An argument that an argument scope has for a call.
+    """A default argument of an argument scope for a call.
 
     Args:
         argument: its name.
         value: its value, as text.
         place: file and line of the `with argscope(...)`.
-        is_used: whether the call took it; the call's own argument wins.
+        is_used: whether the call used it; an explicit argument of the call overrides it.
     """
 
     argument: str
@@ -34,19 +34,19 @@ class ScopedDefault:
 
     def __str__(self) -> str:
         """Returns the default as one line."""
-        own = "" if self.is_used else ", not used: the call gives its own"
+        own = "" if self.is_used else ", not used: overridden by the call"
         return f"{self.argument}={self.value}  ({self.place}{own})"
 
 
 @final
 @attrs.frozen
 class ScopedCall:
-    """A layer that was built inside of argument scopes.
+    """A layer built inside of argument scopes.
 
     Args:
         layer: the kind of layer.
-        scope: the variable scope of the layer; for a layer without a name, the one around it.
-        defaults: what the argument scopes have for it.
+        scope: the variable scope of the layer; for a layer without a name, the enclosing one.
+        defaults: the defaults of the argument scopes for it.
     """
 
     layer: str
@@ -57,16 +57,16 @@ class ScopedCall:
 @final
 @attrs.frozen(repr=False)
 class ScopedCalls:
-    """The layers of a graph that were built inside of argument scopes: what `argscope.explain()` returns.
+    """The layers of a graph built inside of argument scopes; the result of `argscope.explain()`.
 
     Args:
-        calls: one for each layer, in the order in which they were built.
+        calls: one element per layer, in the order of construction.
     """
 
     calls: Sequence[ScopedCall]
 
     def __repr__(self) -> str:
-        """Returns a line for each layer, and one for each default under it."""
+        """Returns a line for each layer, followed by a line for each of its defaults."""
         lines = []
         for call in self.calls:
             lines.append(f"{call.layer}({call.scope!r})")
@@ -77,15 +77,15 @@ class ScopedCalls:
 def note_call(
     layer: str, scope: str, defaults: Mapping[str, tuple[Any, str]], taken: Mapping[str, Any]
 ) -> None:
-    """Notes, for this graph, what a call found in the argument scopes around it.
+    """Records the argument scopes' defaults for a call, in this graph.
 
-    The notes are texts: values may be tensors, which would keep the graph alive.
+    Values are stored as text, since tensors would keep the graph alive.
 
     Args:
         layer: the kind of layer.
         scope: its variable scope.
-        defaults: value and place of each default that there is for the call.
-        taken: the keyword arguments that the layer was called with.
+        defaults: value and place of each default for the call.
+        taken: the final keyword arguments of the call.
     """
     noted = graph_notes().scoped_calls
     key = f"{layer} {scope}"
@@ -101,7 +101,7 @@ def note_call(
 
 
 def noted_calls() -> ScopedCalls:
-    """Returns the calls noted for the current graph."""
+    """Returns the recorded calls of the current graph."""
     return ScopedCalls(tuple(graph_notes().scoped_calls.values()))
 
 

@@ -1,4 +1,4 @@
-"""Blocks that change what variables and names the code within them makes."""
+"""Context managers that change the variables and names created within them."""
 
 from ._freeze_variables import freeze_variables
 from ._function_scopes import auto_reuse_variable_scope, under_name_scope, under_variable_scope

@@ -1,4 +1,4 @@
-"""Variables that are made, saved and computed with, and not trained."""
+"""Variables that are saved and used but not trained."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ __all__ = ["freeze_variables"]
 def freeze_variables(
     stop_gradient: bool = True, skip_collection: bool = False
 ) -> contextlib.AbstractContextManager[None]:
-    """Keeps variables that are asked for within a `with` block from being trained.
+    """Prevents the training of variables requested within a `with` block.
 
-    `skip_collection=True` freezes altogether, and is what is usually wanted. `stop_gradient=True` stops the
-    gradient through this use of the variable alone: other uses, and a weight decay, still train it; and
-    `tf.get_variable` returns a tensor. Variables that do not train anyway, such as moving averages, are left
-    alone by both.
+    `skip_collection=True` freezes the variables completely and is the usual choice. `stop_gradient=True`
+    stops only the gradient through this use of the variable: other uses, and weight decay, still train it;
+    and `tf.get_variable` returns a tensor. Both have no effect on non-trainable variables, such as moving
+    averages.
 
     Args:
         stop_gradient: return variables through `tf.stop_gradient`.
-        skip_collection: make variables that are not in `TRAINABLE_VARIABLES`. They are in
-            `GLOBAL_VARIABLES` and `MODEL_VARIABLES`, so checkpoints and exports have them.
+        skip_collection: do not add variables to `TRAINABLE_VARIABLES`. They are in `GLOBAL_VARIABLES` and
+            `MODEL_VARIABLES`, so checkpoints and exports contain them.
 
     Raises:
-        ScopeError: an argument is no bool.
-        FrozenVariableError: with `skip_collection`, when a variable is asked for that was made outside of
-            such a block and trains.
+        ScopeError: an argument is not a bool.
+        FrozenVariableError: with `skip_collection`, a requested variable was created outside of such a block
+            and is trainable.
 
     Example:
         >>> import tensorflow.compat.v1 as tf
@@ -65,17 +65,17 @@ def freeze_variables(
 
 
 def _would_train(kwargs: dict[str, Any]) -> bool:
-    # `None` leaves it to TensorFlow, which trains all variables but those that are aggregated on reading.
+    # With `None`, TensorFlow decides: it trains all variables except those that are aggregated on reading.
     trainable = kwargs.get("trainable")
     on_read = kwargs.get("synchronization") == tf.VariableSynchronization.ON_READ
     return bool(trainable) or (trainable is None and not on_read)
 
 
 def _not_trained(kwargs: dict[str, Any]) -> dict[str, Any]:
-    """Returns the arguments for a variable that is not trained, and part of the model nevertheless.
+    """Returns the arguments for a variable that is not trained but belongs to the model.
 
-    TensorFlow itself adds it to the collection when it is made, whatever its class, and so only once,
-    however many towers share it.
+    TensorFlow itself adds the variable to the collection at its creation, for any class of variable, so it is
+    added only once even if several towers share it.
     """
     collections = list(kwargs.get("collections") or [tf.GraphKeys.GLOBAL_VARIABLES])
     model = [] if tf.GraphKeys.MODEL_VARIABLES in collections else [tf.GraphKeys.MODEL_VARIABLES]
@@ -86,7 +86,7 @@ def _check_frozen(name: str, variable: Any) -> None:
     parts = list(variable) if hasattr(variable, "_get_variable_list") else [variable]
     if any(getattr(part, "trainable", False) for part in parts):
         raise FrozenVariableError(
-            f"freeze_variables: the variable {name!r} exists already, and it is trainable: it was made "
-            f"outside of a block with skip_collection=True, and cannot be frozen any more. Put such a block "
-            f"around the call that makes it, in every tower."
+            f"freeze_variables: the variable {name!r} already exists and is trainable: it was created "
+            "outside of a block with skip_collection=True, and can no longer be frozen. Put such a block "
+            "around the call that creates it, in every tower."
         )

@@ -1,4 +1,4 @@
-"""Decorators that open a scope around each call of a function."""
+"""Decorators that open a scope for each call of a function."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ _log = logging.getLogger("towerpack_layers")
 def auto_reuse_variable_scope(function: Callable[P, R]) -> Callable[P, R]:
     """Makes all calls of a function in one variable scope share their variables.
 
-    The first call in a variable scope of a graph makes the variables, or reuses them where the scope around
-    it does; each later one reuses them. No scope is opened, so names are those of the calls' surroundings. A
-    call that fails does not count.
+    The first call in a variable scope of a graph creates the variables, or reuses them if the enclosing scope
+    does; each later call reuses them. No scope is opened, so names follow from the enclosing scopes. A failed
+    call does not count.
 
     Args:
-        function: builds a part of a model, such as a GAN's discriminator.
+        function: a function that builds a part of a model, such as a GAN's discriminator.
 
     Raises:
-        ScopeError: `function` is no function, or is a generator or a coroutine.
-        SharedVariableError: a later call asks for a variable that the first one did not make.
+        ScopeError: `function` is not a function, or is a generator or a coroutine.
+        SharedVariableError: a later call requests a variable that the first one did not create.
 
     Example:
         >>> import tensorflow.compat.v1 as tf
@@ -59,7 +59,7 @@ def auto_reuse_variable_scope(function: Callable[P, R]) -> Callable[P, R]:
             getter = explain_missing(functools.partial(_missing, name, scope.name))
             with tf.variable_scope(scope, reuse=True, custom_getter=getter, auxiliary_name_scope=False):
                 return function(*args, **kwargs)
-        # Noted at once, for functions that call themselves.
+        # Recorded before the call, for recursive functions.
         shared.add(place)
         try:
             return function(*args, **kwargs)
@@ -75,11 +75,11 @@ def under_name_scope(name_scope: Callable[P, R], /) -> Callable[P, R]: ...
 @overload
 def under_name_scope(name_scope: str | None = ...) -> Callable[[Callable[..., R]], Callable[..., R]]: ...
 def under_name_scope(name_scope: Any = None) -> Any:
-    """Makes a function add its ops in a name scope of its own.
+    """Makes a function add its ops in a separate name scope.
 
-    Whoever calls the function may pass `name_scope=` as well, which goes to this scope and not to the
-    function; if that name is taken, the scope gets TensorFlow's suffix, and a warning is logged. A name with
-    a slash at its end opens an existing scope again.
+    Callers may also pass `name_scope=`, which sets the scope and is not passed to the function. If that name
+    is already used, the scope gets TensorFlow's suffix, and a warning is logged. A name with a trailing slash
+    reopens an existing scope.
 
     Use it as `@under_name_scope` or as `@under_name_scope("name")`.
 
@@ -87,7 +87,7 @@ def under_name_scope(name_scope: Any = None) -> Any:
         name_scope: the scope's name; the function's name by default.
 
     Raises:
-        ScopeError: `name_scope` is no name, or the decorated object no function.
+        ScopeError: `name_scope` is not a name, or the decorated object is not a function.
 
     Example:
         >>> import tensorflow.compat.v1 as tf
@@ -127,13 +127,13 @@ def under_variable_scope(function: Callable[P, R], /) -> Callable[P, R]: ...
 @overload
 def under_variable_scope() -> Callable[[Callable[P, R]], Callable[P, R]]: ...
 def under_variable_scope(function: Any = None, /) -> Any:
-    """Makes a function ask for its variables in a variable scope of the function's name.
+    """Makes a function create its variables in a variable scope with the function's name.
 
-    A second call of the function in one place asks for the same variables, which is an error unless
-    variables are being reused. Use it as `@under_variable_scope` or as `@under_variable_scope()`.
+    A second call of the function in the same scope requests the same variables, which is an error unless
+    variables are reused. Use it as `@under_variable_scope` or as `@under_variable_scope()`.
 
     Raises:
-        ScopeError: the decorated object is no function.
+        ScopeError: the decorated object is not a function.
 
     Example:
         >>> import tensorflow.compat.v1 as tf
@@ -159,7 +159,7 @@ def under_variable_scope(function: Any = None, /) -> Any:
 
 
 def _check_function(decorator: str, function: Any) -> str:
-    """Checks that a scope can be held open around a function's whole work, and returns its name."""
+    """Checks that a scope can stay open during the whole function, and returns the function's name."""
     name = getattr(function, "__name__", None)
     if not callable(function) or isinstance(function, type) or not isinstance(name, str):
         raise ScopeError(f"{decorator} needs a function, received {function!r}.")
@@ -167,7 +167,7 @@ def _check_function(decorator: str, function: Any) -> str:
     if any(is_kind(function) for is_kind in kinds):
         raise ScopeError(
             f"{decorator}: {name} is a generator or a coroutine, which would run outside of the scope. "
-            f"Return a tensor, or a list of tensors."
+            "Return a tensor or a list of tensors."
         )
     return name
 
@@ -179,12 +179,12 @@ def _check_name(call: str, name: object) -> None:
 
 def _report_taken(call: str, wanted: str, opened: str) -> None:
     if opened != wanted:
-        _log.warning("%s: the name scope %r is taken, and %r is used instead", call, wanted, opened)
+        _log.warning("%s: the name scope %r is already used; using %r instead", call, wanted, opened)
 
 
 def _missing(call: str, scope: str, name: str) -> str:
     return (
-        f"{call}: a call shares the variables of the first one in the variable scope {scope!r}, "
-        f"which made no {name!r}. Every call must ask for the same variables; put calls that shall "
-        f"have their own into a tf.variable_scope each."
+        f"{call}: a call shares the variables of the first call in the variable scope {scope!r}, which did "
+        f"not create {name!r}. Every call must request the same variables; for separate variables, put each "
+        "call into a different tf.variable_scope."
     )

@@ -1,4 +1,4 @@
-"""Computation in 16 bits on variables of 32."""
+"""Computation in 16 bits with float32 variables."""
 
 from __future__ import annotations
 
@@ -15,18 +15,17 @@ __all__ = ["mixed_precision"]
 
 @contextlib.contextmanager
 def mixed_precision(compute_dtype: tf.DType = tf.bfloat16) -> Iterator[None]:
-    """Makes the layers of a block compute in 16 bits, on variables of float32.
+    """Makes the layers of a block compute in 16 bits, with float32 variables.
 
-    Layers cast the float32 tensors that they are called with; variables that are requested in 16 bits, as
-    layers request those of their input's dtype, are float32 ones, read in 16. Variables that are requested
-    as float32 stay so, as do the statistics, the scale and the offset of `BatchNorm`. Names and checkpoints
-    are those of a float32 model, gradients are float32, and weight decay acts on the float32 values.
+    Layers cast their float32 input tensors. Variables requested in 16 bits, as layers do for the dtype of
+    their input, are stored as float32 and cast when read. Variables requested as float32 are not cast, nor
+    are the statistics, the scale and the offset of `BatchNorm`. Names and checkpoints equal those of a
+    float32 model, gradients are float32, and weight decay acts on the float32 values. Outputs have 16 bits:
+    cast the last one to float32 for the loss.
 
-    Outputs have 16 bits: cast the last one to float32 for the loss.
-
-    bfloat16 has the range of float32 and needs no more than this; float16 needs a loss scale, such as
-    `towerpack_trainers.DynamicLossScaleOptimizer`. A layer's `.variables` holds the tensors that the layer
-    computes with, here the values in 16 bits.
+    bfloat16 has the range of float32 and needs nothing else; float16 needs a loss scale, such as
+    `towerpack_trainers.DynamicLossScaleOptimizer`. A layer's `.variables` holds the tensors used in its
+    computation, here the values in 16 bits.
 
     After Micikevicius et al., "Mixed Precision Training" (2018), arXiv:1710.03740, and Kalamkar et al., "A
     Study of BFLOAT16 for Deep Learning Training" (2019), arXiv:1905.12322.

@@ -1,4 +1,4 @@
-"""Name scopes that are opened in many places."""
+"""Name scopes that can be reopened."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ __all__ = ["cached_name_scope"]
 
 @contextlib.contextmanager
 def cached_name_scope(name: str, top_level: bool = True) -> Iterator[str]:
-    """Opens a name scope, or opens the one of this name again, without a suffix such as `_1`.
+    """Opens a name scope, or reopens an existing one, without a suffix such as `_1`.
 
-    Which scope it is, each graph remembers by itself. Inside a body of `tf.cond` or `tf.while_loop`, it is a
-    scope of the body.
+    Each graph has separate scopes. Inside a body of `tf.cond` or `tf.while_loop`, the scope belongs to the
+    body.
 
     Args:
         name: the scope.
-        top_level: whether the scope starts at the root of the graph, also inside of other scopes (and of a
-            tower). Otherwise it lies in the scope around it.
+        top_level: whether the scope is at the root of the graph, even inside of other scopes (and of a
+            tower). Otherwise it is within the enclosing scope.
 
     Yields:
-        The full name of the scope, with a slash at its end.
+        The full name of the scope, with a trailing slash.
 
     Raises:
-        ScopeError: `name` is no name.
+        ScopeError: `name` is not a name.
         GraphRequiredError: TensorFlow executes eagerly.
 
     Example:

@@ -1,4 +1,4 @@
-"""Spectral normalisation: weights divided by their largest singular value, wherever they are asked for."""
+"""Spectral normalisation: weights divided by their largest singular value."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ __all__ = ["spectral_norm_scope"]
 def spectral_norm_scope(*, iterations: int = 1, training: bool | None = None) -> Iterator[None]:
     """Divides weights by their largest singular value, after Miyato et al. (2018), arXiv:1802.05957.
 
-    What `tf.get_variable` returns in the scope for a trainable variable of two axes or more, is the weight
-    divided by an estimate of this value, of the weight as a matrix whose columns are its last axis; so
-    layers need not know of it. The regularizers of a layer see the variable itself.
+    For a trainable variable with at least two axes, `tf.get_variable` in the scope returns the weight divided
+    by an estimate of this value, where the weight is reshaped to a matrix with the last axis as columns.
+    Layers need no changes. The regularizers of a layer receive the variable itself.
 
-    The estimate is that of a power iteration, which begins with the vector that it has ended with in the
-    step before: the variable `<weight>/u`, not trainable, in `GLOBAL_VARIABLES` and `MODEL_VARIABLES`. All
-    reads of one step, in all towers that share the variable, have one estimate, and the vector is stored once
-    for each step. Gradients go through the estimate, and take its vectors as constants.
-    In inference the estimate is the same, and nothing is stored.
+    The estimate is computed by power iteration, which starts with the final vector of the previous step: the
+    non-trainable variable `<weight>/u`, in `GLOBAL_VARIABLES` and `MODEL_VARIABLES`. All reads of one step,
+    in all towers that share the variable, use the same estimate, and the vector is stored once per step.
+    Gradients flow through the estimate, with its vectors as constants. In inference the estimate is the same,
+    and the vector is not stored.
 
     Args:
         iterations: power iterations in each step.
-        training: whether the vector is stored; by default the `is_training` of the tower in which a weight is
-            asked for.
+        training: whether to store the vector; by default the `is_training` of the tower that requests a
+            weight.
 
     Raises:
-        TowerError: a weight is asked for outside any tower, and `training` is not given.
+        TowerError: a weight is requested outside any tower, and `training` is not given.
         ValueError: `iterations` is not a positive int.
 
     Example:
@@ -71,14 +71,14 @@ def _divide(weight: Any, name: str, vector: Any, iterations: int, stores: bool) 
         with tf.control_dependencies(stored):
             return [tf.identity(left), tf.identity(right)]
 
-    # In inference each tower has its own: what a training tower computes is stored as well.
+    # In inference each tower computes its own estimate, since that of a training tower is also stored.
     left, right = shared_by_towers(f"singular vectors of {name}", estimate) if stores else estimate()
     largest = tf.tensordot(left, tf.linalg.matvec(matrix, right), 1)
     return tf.divide(value, tf.cast(largest, value.dtype), name="spectral_norm")
 
 
 def _iterate(matrix: tf.Tensor, right: tf.Tensor, iterations: int) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns the singular vectors of a matrix that a power iteration finds from the right one."""
+    """Estimates the singular vectors of a matrix by power iteration, starting from the right one."""
     left = right
     for _ in range(iterations):
         left = tf.math.l2_normalize(tf.linalg.matvec(matrix, right))
@@ -87,7 +87,7 @@ def _iterate(matrix: tf.Tensor, right: tf.Tensor, iterations: int) -> tuple[tf.T
 
 
 def _make_vector(getter: Callable[..., Any], weight: Any, name: str, kwargs: dict[str, Any]) -> Any:
-    """Returns the variable that has the right singular vector of a weight."""
+    """Returns the variable with the right singular vector of a weight."""
     options = {
         **kwargs,
         "shape": [weight.get_shape().as_list()[-1]],
@@ -102,6 +102,6 @@ def _make_vector(getter: Callable[..., Any], weight: Any, name: str, kwargs: dic
     made = getter(f"{name}/u", **options)
     if hasattr(made, "assign"):
         return made
-    # A scope around this one has replaced the variable by a tensor.
+    # An enclosing scope has replaced the variable by a tensor.
     known = [*tf.global_variables(), *tf.local_variables(), *tf.model_variables()]
     return next(variable for variable in known if variable.op.name == f"{name}/u")

@@ -1,4 +1,4 @@
-"""Blocks that change what `tf.get_variable` returns, or under which name it looks."""
+"""Context managers that change the results or the names of `tf.get_variable`."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ _NAMES_OF_TF_LAYERS = {
 
 @contextlib.contextmanager
 def custom_getter_scope(custom_getter: Callable[..., Any]) -> Iterator[None]:
-    """Calls a getter of yours for each `tf.get_variable` within a `with` block.
+    """Calls a custom getter for each `tf.get_variable` within a `with` block.
 
-    The variable scope and the name scope stay those around the block. Of two nested getters, the inner one
-    is called first, with the outer one as its `getter`.
+    The variable scope and the name scope are unchanged. With nested getters, the inner one is called first,
+    with the outer one as its `getter`.
 
     Args:
-        custom_getter: called as `custom_getter(getter, name, *args, **kwargs)`; makes the variable by
-            `getter(name, *args, **kwargs)`, and returns what `tf.get_variable` shall return.
+        custom_getter: called as `custom_getter(getter, name, *args, **kwargs)`; creates the variable by
+            `getter(name, *args, **kwargs)`, and returns the result for `tf.get_variable`.
 
     Raises:
-        ScopeError: `custom_getter` cannot be called.
+        ScopeError: `custom_getter` is not callable.
         GraphRequiredError: TensorFlow executes eagerly.
 
     Example:
@@ -59,16 +59,17 @@ def custom_getter_scope(custom_getter: Callable[..., Any]) -> Iterator[None]:
 
 
 def remap_variables(fn: Callable[[Any], Any]) -> contextlib.AbstractContextManager[None]:
-    """Replaces each variable that is asked for within a `with` block by a function of it.
+    """Replaces each variable requested within a `with` block by a function of it.
 
-    The variables are made, trained and saved as ever; layers compute with what the function returns. It sees
-    every variable, moving averages too: these have to be returned as they are, since layers assign to them.
+    The variables are created, trained and saved as usual; layers compute with the results of the function.
+    The function receives all variables, including moving averages: return these unchanged, since layers
+    assign to them.
 
     Args:
         fn: takes a variable, and returns the tensor to compute with, or the variable.
 
     Raises:
-        ScopeError: `fn` cannot be called; or, when a variable is asked for, it returns `None`.
+        ScopeError: `fn` is not callable; or, when a variable is requested, `fn` returns `None`.
 
     Example:
         >>> import tensorflow.compat.v1 as tf
@@ -89,7 +90,7 @@ def remap_variables(fn: Callable[[Any], Any]) -> contextlib.AbstractContextManag
         if mapped is None:
             raise ScopeError(
                 f"remap_variables: fn returned None for the variable {name!r}. Return a tensor, or the "
-                f"variable itself to leave it as it is."
+                "variable itself to keep it unchanged."
             )
         return mapped
 
@@ -97,14 +98,14 @@ def remap_variables(fn: Callable[[Any], Any]) -> contextlib.AbstractContextManag
 
 
 def rename_get_variable(mapping: Mapping[str, str]) -> contextlib.AbstractContextManager[None]:
-    """Gives variables that are asked for within a `with` block other names.
+    """Renames variables requested within a `with` block.
 
     Args:
-        mapping: the last part of a variable's name, and what stands in its place: with `{"kernel": "W"}`,
-            `fc/kernel` becomes `fc/W`. All other names stay.
+        mapping: maps last parts of variable names to new ones: with `{"kernel": "W"}`, `fc/kernel` becomes
+            `fc/W`. All other names are unchanged.
 
     Raises:
-        ScopeError: `mapping` is no dictionary from names to names.
+        ScopeError: `mapping` is not a dictionary from names to names.
 
     Example:
         >>> import tensorflow.compat.v1 as tf
@@ -123,10 +124,10 @@ def rename_get_variable(mapping: Mapping[str, str]) -> contextlib.AbstractContex
 
 
 def rename_tflayer_get_variable() -> contextlib.AbstractContextManager[None]:
-    """Gives variables of `tf.layers`, within a `with` block, the names that this wheel's layers use.
+    """Renames variables of `tf.layers` within a `with` block to the names used by this wheel's layers.
 
-    It is `rename_get_variable` of `kernel`, `bias`, `moving_mean` and `moving_variance` to `W`, `b`,
-    `mean/EMA` and `variance/EMA`.
+    It calls `rename_get_variable` to rename `kernel`, `bias`, `moving_mean` and `moving_variance` to `W`,
+    `b`, `mean/EMA` and `variance/EMA`.
 
     Example:
         >>> import tensorflow.compat.v1 as tf
@@ -139,9 +140,9 @@ def rename_tflayer_get_variable() -> contextlib.AbstractContextManager[None]:
 
 
 def name_scope_of_layer() -> contextlib.AbstractContextManager[Any]:
-    """Opens the name scope of the variable scope in force, for ops that a getter makes.
+    """Opens the name scope of the current variable scope, for ops created by a getter.
 
-    TensorFlow calls getters outside of any name scope, so that variables of all towers are found by one name.
+    TensorFlow calls getters outside of any name scope, so that all towers find variables by the same name.
     """
     scope: contextlib.AbstractContextManager[Any] = tf.name_scope(tf.get_variable_scope().original_name_scope)
     return scope

@@ -1,4 +1,4 @@
-"""What a layer must hold, whoever wrote it."""
+"""The conformance checks for layers."""
 
 from ._check_layer import LayerChecks, check_layer
 from ._layer_case import LayerCase

@@ -1,4 +1,4 @@
-"""A layer in a graph of its own: forward, backward, with given values of its variables."""
+"""A layer in a separate graph, run forward and backward with given variable values."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def relative_names(variables: Sequence[Any], scope: str = _SCOPE) -> list[str]:
 
 
 def open_session(graph: tf.Graph) -> tf.Session:
-    """Opens a session that computes the same on every machine: a GPU may have fewer digits."""
+    """Opens a session on the CPU, for the same precision on every machine."""
     return tf.Session(graph=graph, config=tf.ConfigProto(device_count={"GPU": 0}))
 
 
@@ -46,7 +46,7 @@ def _numpy_dtype(variable: Any) -> Any:
 
 
 def run_initializers(session: tf.Session, values: Mapping[str, np.ndarray] | None) -> None:
-    """Sets the variables of a graph by relative name; by their initializers, where `values` is None."""
+    """Sets the variables of a graph by relative name, or by their initializers if `values` is None."""
     if values is None:
         with session.graph.as_default():
             session.run(tf.global_variables_initializer())
@@ -60,7 +60,7 @@ def run_initializers(session: tf.Session, values: Mapping[str, np.ndarray] | Non
 
 
 def draw_weights(outputs: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """Draws what each element of the outputs counts in the scalar whose gradient is checked."""
+    """Draws the weights of the output elements in the scalar for gradient checks."""
     random = np.random.default_rng(23)
     return [random.normal(size=output.shape).astype(np.float32) for output in outputs]
 
@@ -68,11 +68,11 @@ def draw_weights(outputs: Sequence[np.ndarray]) -> list[np.ndarray]:
 @final
 @attrs.frozen(eq=False)
 class Numbers:
-    """What a layer has computed.
+    """The computed numbers of a layer.
 
     Args:
         outputs: its outputs.
-        gradients: the gradient of the weighted sum of outputs, by `input` and by the variables' names.
+        gradients: the gradients of the weighted sum of outputs, under "input" and the variables' names.
     """
 
     outputs: list[np.ndarray]
@@ -81,16 +81,16 @@ class Numbers:
 
 @final
 class BuiltLayer:
-    """A layer in a graph of its own, over a placeholder, with its gradients.
+    """A layer in a separate graph, with a placeholder as input and with gradients.
 
     Args:
         case: the layer.
-        dtype: the input's dtype; the one of `case` by default.
-        shape: the placeholder's shape; the one of `case` by default.
+        dtype: the input's dtype; by default that of `case`.
+        shape: the placeholder's shape; by default that of `case`.
         is_training: whether the layer is built for training.
-        backward: whether to make gradients. They are made before anything is run: TensorFlow 2.21 cannot
-            differentiate a loop that a session has run.
-        options: arguments of the layer besides those of `case`.
+        backward: whether to build gradients. They are built before the first run: TensorFlow 2.21 cannot
+            differentiate a loop that a session has already run.
+        options: arguments of the layer in addition to those of `case`.
     """
 
     def __init__(
@@ -119,7 +119,7 @@ class BuiltLayer:
         self.weights, self.gradients = self._differentiate() if backward else ([], {})
 
     def _differentiate(self) -> tuple[list[tf.Tensor], dict[str, tf.Tensor]]:
-        """Returns placeholders of what each element counts, and the gradients of the sum."""
+        """Returns placeholders of the elements' weights, and the gradients of the weighted sum."""
         with self.graph.as_default():
             weights = [tf.placeholder(output.dtype, output.shape) for output in self.weighted]
             targets = [*self.targets.values()]
@@ -137,7 +137,7 @@ class BuiltLayer:
         return [None if shape.rank is None else shape.as_list() for shape in shapes]
 
     def initial_values(self) -> dict[str, np.ndarray]:
-        """Returns what the initializers give the variables."""
+        """Returns the initial values of the variables."""
         run_initializers(self._session, None)
         return dict(zip(relative_names(self.variables), self._session.run(self.variables)))
 
@@ -147,12 +147,12 @@ class BuiltLayer:
         values: Mapping[str, np.ndarray],
         weights: Sequence[np.ndarray] | None = None,
     ) -> Numbers:
-        """Computes the outputs, and the gradients where there are weights.
+        """Computes the outputs, and the gradients if weights are given.
 
         Args:
             x: the input.
             values: the variables, by relative name.
-            weights: what each element of the outputs counts.
+            weights: the weights of the output elements.
         """
         run_initializers(self._session, values)
         return self.run_in(self._session, x, weights)
@@ -160,7 +160,7 @@ class BuiltLayer:
     def run_in(
         self, session: tf.Session, x: np.ndarray, weights: Sequence[np.ndarray] | None = None
     ) -> Numbers:
-        """Computes the same in a session whose variables are set."""
+        """Computes the same in a session with initialised variables."""
         feed = {self.x: x.astype(self.dtype.as_numpy_dtype)}
         for place, weight in zip(self.weights, weights or []):
             feed[place] = weight.astype(place.dtype.as_numpy_dtype)

@@ -1,4 +1,4 @@
-"""What every layer is held to, by checks of which each looks at one expectation."""
+"""The conformance kit of layers: one check for each expectation."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _CHECKS: Mapping[str, Callable[[LayerUnderTest], None]] = {
 
 @final
 class LayerChecks:
-    """The checks of one layer, each by its name, for a test of each; `check_layer` runs all.
+    """The named checks of one layer, for separate tests; `check_layer` runs all of them.
 
     Args:
         case: the layer.
@@ -80,10 +80,10 @@ class LayerChecks:
 
     @staticmethod
     def run_empty_batches(cases: Sequence[LayerCase]) -> dict[str, ConformanceError | None]:
-        """Runs the check `empty batch` of many layers in one other process, and in a new one if that ends.
+        """Runs the check `empty batch` of many layers in one subprocess, and in a new one after a crash.
 
         Args:
-            cases: the layers, of different names.
+            cases: the layers, with different names.
 
         Returns:
             The error of each layer, by name, or `None`.
@@ -99,39 +99,41 @@ class LayerChecks:
 
 
 def check_layer(layer: Any, *, skip: Collection[str] = (), **description: Any) -> None:
-    """Checks what users rely on with any layer, in training and in evaluation.
+    """Checks the common expectations of layers, in training and in evaluation.
 
-    Checked are, by these names:
+    The checks have these names:
 
-    1. `names`: the output and the variables have the names that are described, inside the layer's scope.
+    1. `names`: the output and the variables have the described names, inside the layer's scope.
     2. `towers`: a second tower and an evaluation share all variables, and the second tower computes the same.
-    3. `outputs`: the outputs are those of the reference, in float32 and, where the layer takes it, float64.
-    4. `gradient`: the gradients by the input and by each trained variable are the slopes of the reference,
-       along random directions.
-    5. `finite differences`: in float64, the gradients are the slopes of the layer's own outputs.
+    3. `outputs`: the outputs equal those of the reference, in float32 and, if supported, float64.
+    4. `gradient`: the gradients by the input and by each trained variable equal the slopes of the reference
+    along random directions.
+    5. `finite differences`: in float64, the gradients equal the slopes of the layer's outputs.
     6. `data formats`: both data formats give the same outputs and gradients, with static and unknown sizes.
-    7. `shapes`: the static shape is that of the value; an unknown batch size, or height and width, change no
-       number.
-    8. `empty batch`: a batch without examples goes forward and backward, with gradients of zeros. This is
-       tried in another process, as some of TensorFlow's kernels end theirs.
-    9. `half precision`: bfloat16 and float16 keep their dtype, are near float32, and have finite gradients.
-    10. `saved`: a checkpoint holds the variables by their names, and is all that an evaluation needs.
-    11. `wrong inputs`: an input that is no tensor, or has no known rank, is refused by an error that says so.
-    12. `docstring`: the docstring describes each argument and what is returned, and shows an example.
+    7. `shapes`: the static shape matches that of the value; an unknown batch size, height or width does not
+    change the numbers.
+    8. `empty batch`: forward and backward passes work on an empty batch, with gradients of zeros. This runs
+    in a subprocess, since some of TensorFlow's kernels crash.
+    9. `half precision`: bfloat16 and float16 keep their dtype, are close to float32, and have finite
+    gradients.
+    10. `saved`: a checkpoint contains the variables by their names and is sufficient for an evaluation.
+    11. `wrong inputs`: an input that is not a tensor, or has an unknown rank, raises an error that names the
+    problem.
+    12. `docstring`: the docstring describes each argument and the result, and has an example.
 
-    Numbers are those of the CPU, and distances are in ulp of the largest number, as `ulp_distance` has it. A
-    layer without a reference has no checks 3 and 4; one that draws random numbers in training is compared in
-    inference. An input's dtype may be refused, by an error that says which dtype it received. It needs no
-    pytest.
+    Numbers are computed on the CPU, and distances are in ulp of the largest number, as in `ulp_distance`.
+    Checks 3 and 4 are skipped for a layer without a reference; a layer with random numbers in training is
+    compared in inference. A layer may refuse an input dtype by an error with the received dtype. The kit does
+    not need pytest.
 
     Args:
-        layer: a `LayerCase`, or a layer that the other arguments describe.
-        skip: names of checks to leave out.
-        **description: arguments of `LayerCase`, if `layer` is none.
+        layer: a `LayerCase`, or a layer described by the other arguments.
+        skip: names of checks to skip.
+        **description: arguments of `LayerCase`, if `layer` is not one.
 
     Raises:
-        ConformanceError: the layer does not do what is expected; the message says which check it was.
-        ValueError: there is no check of a name in `skip`.
+        ConformanceError: the layer violates an expectation; the message names the check.
+        ValueError: a name in `skip` is not a check.
 
     Example:
         >>> import tensorflow.compat.v1 as tf

@@ -1,4 +1,4 @@
-"""Runs of layers on batches without examples, in another process: some of TensorFlow's kernels end it."""
+"""Runs layers on empty batches in a subprocess, since some of TensorFlow's kernels crash."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _SECONDS = 300
 @final
 @attrs.frozen(eq=False)
 class EmptyBatch:
-    """One graph to run on no examples.
+    """One graph to run on an empty batch.
 
     Args:
         built: the layer.
         shape: the shape of the input to feed.
-        label: what is particular to this graph, for errors.
+        label: a description of this graph, for errors.
     """
 
     built: BuiltLayer
@@ -37,7 +37,7 @@ class EmptyBatch:
     label: str
 
     def write(self, directory: Path, number: int) -> dict[str, Any]:
-        """Writes the graph to a file, and returns what to do with it, for the other process."""
+        """Writes the graph to a file, and returns the job for the subprocess."""
         path = directory / f"{number}.pb"
         built = self.built
         gradients = [[name, gradient.name] for name, gradient in built.gradients.items()]
@@ -59,13 +59,13 @@ class EmptyBatch:
 
 
 def run_apart(jobs: Sequence[EmptyBatch]) -> list[str | None]:
-    """Runs graphs in another process, and in a new one after each that ends it.
+    """Runs graphs in a subprocess, and in a new one after each crash.
 
     Args:
         jobs: the graphs.
 
     Returns:
-        For each what was wrong, or `None`.
+        The error of each graph, or `None`.
     """
     with tempfile.TemporaryDirectory() as name:
         directory = Path(name)
@@ -79,7 +79,7 @@ def run_apart(jobs: Sequence[EmptyBatch]) -> list[str | None]:
 
 
 def _run_until_end(path: Path) -> list[str | None]:
-    """Runs jobs until all are done or the process is ended; the last failure is then that end."""
+    """Runs jobs until all are done or the process crashes; the crash is then the last failure."""
     command = [sys.executable, str(_PROGRAM), str(path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_SECONDS)
     failures: list[str | None] = [json.loads(line) for line in done.stdout.splitlines()]

@@ -1,4 +1,4 @@
-"""The description of a layer that all checks of layers start from."""
+"""The description of a layer for all checks."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ def _itself(x: Any) -> Any:
 @final
 @attrs.frozen(eq=False)
 class LayerCase:
-    """A layer, how to call it, and what is known of it.
+    """A layer, the arguments of its call, and its expected behaviour.
 
     Args:
         layer: the layer, made by `register_layer`.
-        options: the arguments to call it with, besides name and input.
-        variables: the names of the variables that it makes, in order, relative to its scope.
+        options: the arguments of the call, besides name and input.
+        variables: the names of its variables, in order of creation, relative to its scope.
         shape: the shape of an input, batch first and channels last.
         dtype: the dtype of the input. Integers are drawn from 0 to 3.
-        reference: the layer in NumPy: takes the input and the variables by name, all float64 (integers stay
-            integers), and returns the output in training. `None` for a layer that draws random numbers.
-        inputs: what the layer is called with, made of a tensor of this shape and dtype; it is also called on
-            an array. By default the tensor.
-        label: what to call this row where a layer has several.
-        constants: what the layer's gradient takes as constant, made by NumPy of what `reference` takes; the
-            reference finds it among its variables.
-        any_batch: whether the options go with a batch of any size.
-        tolerance: how far numbers may be from the reference, in ulp of the largest of them.
+        reference: the layer in NumPy: takes the input and the variables by name, all float64 (integers are
+            not converted), and returns the output in training. `None` for a layer with random numbers.
+        inputs: a function that makes the layer's input from a tensor of this shape and dtype, or from an
+            array. By default the tensor itself.
+        label: a name for this row if a layer has several.
+        constants: a NumPy function of the arguments of `reference` that returns the constants of the layer's
+            gradient; the reference receives them among its variables.
+        any_batch: whether the options work with any batch size.
+        tolerance: the maximum distance from the reference, in ulp of the largest number.
     """
 
     layer: Any
@@ -55,25 +55,25 @@ class LayerCase:
 
     @property
     def name(self) -> str:
-        """The layer's name, and the label."""
+        """The layer's name and the label."""
         return " ".join(filter(None, (self.layer.layer_name, self.label)))
 
     @property
     def has_data_format(self) -> bool:
-        """Whether the layer takes images of either data format."""
+        """Whether the layer supports images of both data formats."""
         return "data_format" in inspect.signature(self.layer).parameters
 
     def build(self, x: Any, **more: Any) -> Any:
-        """Builds the layer, of the name `layer`, over a tensor of the described shape and dtype.
+        """Builds the layer with the name `layer` on a tensor of the described shape and dtype.
 
         Args:
-            x: the tensor, which `inputs` is applied to.
-            **more: arguments besides `options`, or instead of some of them.
+            x: the tensor, to which `inputs` is applied.
+            **more: arguments that extend or override `options`.
         """
         return self.layer("layer", self.inputs(x), **{**self.options, **more})
 
     def draw_input(self) -> np.ndarray:
-        """Draws an input, always the same one."""
+        """Draws an input, the same one at each call."""
         random = np.random.default_rng(16)
         if self.dtype.is_integer:
             return random.integers(0, 4, self.shape).astype(self.dtype.as_numpy_dtype)

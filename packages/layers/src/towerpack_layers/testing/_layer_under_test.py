@@ -1,4 +1,4 @@
-"""A layer with the numbers that its checks have in common, which are computed once."""
+"""A layer with numbers for its checks, computed once."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["LayerUnderTest"]
 
 @final
 class LayerUnderTest:
-    """A described layer, and what its checks compare with.
+    """A described layer, and the expected numbers of its checks.
 
     Args:
         case: the layer.
@@ -30,14 +30,14 @@ class LayerUnderTest:
 
     @functools.cached_property
     def trained(self) -> BuiltLayer:
-        """The layer as `case` describes it, in training."""
+        """The layer described by `case`, in training."""
         return BuiltLayer(self.case)
 
     @functools.cached_property
     def values(self) -> dict[str, np.ndarray]:
-        """The values of all variables: initial ones, and away from these for what is trained.
+        """The values of all variables: the initial ones, with a perturbation for trained variables.
 
-        At their initial values, a bias of zeros or a scale of ones would hide an error.
+        Without it, a bias of zeros or a scale of ones would hide errors.
         """
         random = np.random.default_rng(42)
         values = self.trained.initial_values()
@@ -49,8 +49,8 @@ class LayerUnderTest:
 
     @functools.cached_property
     def is_deterministic(self) -> bool:
-        """Whether the layer computes the same in training each time."""
-        # In one session: with the seed of the graph, another one would draw the same numbers.
+        """Whether repeated computations in training give the same result."""
+        # In one session, since another session with the seed of the graph would draw the same numbers.
         built, outputs = self.trained, list[list[np.ndarray]]()
         for _ in range(2):
             outputs.append(built.run(self.x, self.values).outputs)
@@ -58,12 +58,12 @@ class LayerUnderTest:
 
     @functools.cached_property
     def subject(self) -> BuiltLayer:
-        """The layer whose numbers are compared: in training, or in inference where training is random."""
+        """The layer for comparisons: in training, or in inference if training is random."""
         return self.trained if self.is_deterministic else BuiltLayer(self.case, is_training=False)
 
     @functools.cached_property
     def weights(self) -> list[np.ndarray]:
-        """What each element of the outputs counts in the scalar whose gradient is compared."""
+        """The weights of the output elements in the scalar for gradient comparisons."""
         weighted = zip(self.subject.outputs, self.subject.run(self.x, self.values).outputs)
         return draw_weights([value for output, value in weighted if output.dtype.is_floating])
 
@@ -73,20 +73,20 @@ class LayerUnderTest:
         return self.subject.run(self.x, self.values, self.weights)
 
     def variant(self, **changes: Any) -> BuiltLayer:
-        """Builds the layer in the mode of `subject`, with other arguments of `BuiltLayer`."""
+        """Builds the layer in the mode of `subject`, with changed arguments of `BuiltLayer`."""
         return BuiltLayer(self.case, is_training=self.is_deterministic, **changes)
 
     @functools.cached_property
     def wide(self) -> BuiltLayer | None:
-        """The layer for float64, or `None` if it takes no such input."""
+        """The layer for float64, or `None` if it does not support float64."""
         return self.variant_of(tf.float64) if self.case.dtype.is_floating else None
 
     def variant_of(self, dtype: tf.DType) -> BuiltLayer | None:
         """Builds the layer for another dtype, or returns `None` if the layer refuses the dtype.
 
         Raises:
-            ConformanceError: an error is raised that does not say which dtype was received, or is raised when
-                there are variables already.
+            ConformanceError: the layer's error does not name the received dtype, or is raised after variables
+                have been created.
         """
         try:
             return self.variant(dtype=dtype)
@@ -94,7 +94,7 @@ class LayerUnderTest:
             name = dtype.name
             expect(
                 "received" in str(error) and name in str(error),
-                f"an input of {name} must be taken, or refused by an error that says 'received {name}', "
+                f"an input of {name} must be accepted, or refused by an error with 'received {name}', "
                 f"received {type(error).__name__}: {error}",
             )
             return None
@@ -108,7 +108,7 @@ class LayerUnderTest:
         return [np.asarray(output) for output in flatten(self.case.reference(x, wide))]
 
     def with_constants(self, values: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Returns the values, and what gradients take as constant."""
+        """Returns the values and the constants of gradients."""
         if self.case.constants is None:
             return dict(values)
         wide = {name: np.asarray(value, np.float64) for name, value in values.items()}

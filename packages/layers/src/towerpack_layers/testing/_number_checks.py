@@ -1,4 +1,4 @@
-"""Checks of what a layer computes: outputs, gradients, other dtypes, and the state that is saved."""
+"""Checks of a layer's numbers: outputs, gradients, other dtypes, and saved state."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = [
 
 _STEP = 1e-6
 _DIRECTIONS = 3
-# Rounding in a difference over twice the step leaves this share of a gradient.
+# The relative error of a gradient from a central difference, due to rounding.
 _DIFFERENCE_ERROR = 3e-8
 _HALF_TOLERANCE = 16.0
 
@@ -37,7 +37,7 @@ def check_outputs(layer: LayerUnderTest) -> None:
         return
     expect(
         layer.is_deterministic,
-        "a layer with a reference must compute the same from the same input in training; two runs differ",
+        "a layer with a reference must give equal results for equal inputs in training; two runs differ",
     )
     expected = layer.refer(layer.x, layer.with_constants(layer.values))
     for built in _precise(layer):
@@ -62,7 +62,7 @@ def check_gradient(layer: LayerUnderTest) -> None:
 
 
 def check_finite_differences(layer: LayerUnderTest) -> None:
-    """Checks the gradients in float64 against central differences of the layer's own outputs."""
+    """Checks the gradients in float64 against central differences of the layer's outputs."""
     built = layer.wide
     if built is None or layer.case.constants is not None:
         return
@@ -75,7 +75,7 @@ def check_finite_differences(layer: LayerUnderTest) -> None:
 
 
 def check_half_precision(layer: LayerUnderTest) -> None:
-    """Checks that half precisions keep their dtype, are near float32, and have finite gradients."""
+    """Checks that half precisions keep their dtype, are close to float32, and have finite gradients."""
     if not layer.case.dtype.is_floating:
         return
     for dtype in (tf.bfloat16, tf.float16):
@@ -85,13 +85,13 @@ def check_half_precision(layer: LayerUnderTest) -> None:
         for output in built.outputs:
             expect(
                 output.dtype == dtype or not output.dtype.is_floating,
-                f"the output of an input of {dtype.name} must have this dtype, received {output.dtype.name}",
+                f"the output for an input of {dtype.name} must have this dtype, received {output.dtype.name}",
             )
         _compare_half(layer, built)
 
 
 def check_saved(layer: LayerUnderTest) -> None:
-    """Checks that a checkpoint with the variables is all that an evaluation needs."""
+    """Checks that a checkpoint with the variables is sufficient for an evaluation."""
     case = layer.case
     expected = BuiltLayer(case, is_training=False, backward=False).run(layer.x, layer.values).outputs
     with tempfile.TemporaryDirectory() as directory:
@@ -108,8 +108,8 @@ def check_saved(layer: LayerUnderTest) -> None:
     for number, (value, wanted_value) in enumerate(zip(received, expected)):
         expect(
             np.array_equal(value, wanted_value, equal_nan=True),
-            f"evaluation after loading a checkpoint must give the same output {number}; is there state "
-            f"outside of variables?",
+            f"evaluation after loading a checkpoint must give the same output {number}; check for state "
+            "outside of variables",
         )
 
 
@@ -121,7 +121,7 @@ def _save(layer: LayerUnderTest, path: str) -> list[str]:
 
 
 def _precise(layer: LayerUnderTest) -> Iterator[BuiltLayer]:
-    """Yields the layer as it is described, and for float64 where the layer takes it."""
+    """Yields the layer as described, and for float64 if supported."""
     yield layer.subject
     if layer.wide is not None:
         yield layer.wide
@@ -151,9 +151,9 @@ def _compare(
 
 
 def _slope(layer: LayerUnderTest, above: Sequence[np.ndarray], below: Sequence[np.ndarray]) -> float:
-    """Returns the slope of the weighted sum of outputs between both sides of a point."""
+    """Returns the slope of the weighted sum of outputs between two points."""
     floating = [output.dtype.is_floating for output in layer.subject.outputs]
-    # The difference first: the two sums have fewer digits than their difference needs.
+    # Subtract before summing: the two sums have too few digits for an accurate difference.
     rises = [np.subtract(up, down, dtype=np.float64) for up, down in zip(above, below)]
     rises = [rise for rise, counts in zip(rises, floating) if counts]
     return sum(float(np.sum(rise * weight)) for rise, weight in zip(rises, layer.weights)) / (2 * _STEP)
@@ -179,7 +179,7 @@ def _moved(x: np.ndarray, values: Values, name: str, moved: np.ndarray) -> tuple
 
 def _compare_half(layer: LayerUnderTest, built: BuiltLayer) -> None:
     dtype = built.dtype
-    # Rounded first, so that float32 computes with the same numbers.
+    # Round the numbers first, so that the float32 computation uses the same numbers.
     x = layer.x.astype(dtype.as_numpy_dtype).astype(np.float32)
     values = {
         name: layer.values[name].astype(variable.dtype.base_dtype.as_numpy_dtype).astype(np.float32)

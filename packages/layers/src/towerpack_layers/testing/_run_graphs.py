@@ -1,6 +1,6 @@
-"""The program of the process that runs graphs on batches without examples; it imports nothing of this wheel.
+"""The subprocess program that runs graphs on empty batches; it does not import this wheel.
 
-It reads a JSON file with a list of jobs, and prints a line of JSON for each: what was wrong, or null.
+It reads a JSON file with a list of jobs, and prints a line of JSON for each: the error, or null.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def main(path: str) -> None:
 
 
 def find_failure(job: Mapping[str, Any]) -> str | None:
-    """Runs one graph, and returns what was wrong, or `None`."""
+    """Runs one graph and returns the error, or `None`."""
     try:
         outputs, gradients = _run(job)
     except tf.errors.OpError as error:
@@ -33,7 +33,7 @@ def find_failure(job: Mapping[str, Any]) -> str | None:
         if list(value.shape) != shape:
             return f"expected {name} of shape {shape}, received {list(value.shape)}"
     for value, (name, _) in zip(gradients, job["gradients"]):
-        # A sum over no examples is zero, and nothing else.
+        # A sum over an empty batch must be zero.
         if np.any(np.asarray(value, np.float32) != 0):
             return f"expected a gradient of zeros by {name}, received {value}"
     return None

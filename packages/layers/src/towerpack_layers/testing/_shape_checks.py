@@ -1,4 +1,4 @@
-"""Checks of a layer over inputs of other shapes: data formats, unknown sizes, no examples."""
+"""Checks of a layer with other input shapes: data formats, unknown sizes, empty batches."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def check_data_formats(layer: LayerUnderTest) -> None:
 
 
 def check_shapes(layer: LayerUnderTest) -> None:
-    """Checks static shapes, and that unknown sizes of the input change no number."""
+    """Checks static shapes, and that unknown input sizes do not change the numbers."""
     for number, (static, value) in enumerate(zip(layer.subject.static_shapes, layer.numbers.outputs)):
         expect(
             static == list(value.shape),
@@ -55,14 +55,14 @@ def check_shapes(layer: LayerUnderTest) -> None:
 
 
 def check_empty_batch(layer: LayerUnderTest) -> None:
-    """Checks in a process of its own that a batch without examples goes forward and backward."""
+    """Checks forward and backward passes on an empty batch, in a subprocess."""
     jobs = empty_batches(layer)
     for job, failure in zip(jobs, run_apart(jobs)):
         expect_no_failure(job, failure)
 
 
 def empty_batches(layer: LayerUnderTest) -> list[EmptyBatch]:
-    """Returns what to run to know whether a layer works on a batch without examples."""
+    """Returns the jobs that test a layer on an empty batch."""
     if not layer.case.any_batch:
         return []
     tail = list(layer.case.shape[1:])
@@ -80,14 +80,14 @@ def empty_batches(layer: LayerUnderTest) -> list[EmptyBatch]:
 
 
 def expect_no_failure(job: EmptyBatch, failure: str | None) -> None:
-    """Checks what `run_apart` has returned for one job.
+    """Checks the result of `run_apart` for one job.
 
     Raises:
         ConformanceError: the job has failed.
     """
     expect(
         failure is None,
-        f"a batch without examples, with {job.label}, must go forward and backward in training: {failure}",
+        f"forward and backward passes on an empty batch, with {job.label}, must work in training: {failure}",
     )
 
 
@@ -116,15 +116,15 @@ def _where_equal(one: Shape | None, other: Shape | None) -> Shape | None:
 
 
 def _with_unknown_sizes(layer: LayerUnderTest) -> BuiltLayer | None:
-    """Builds the layer with no static size but the last, or returns `None` if it needs one and says so."""
+    """Builds the layer with only the last size static, or returns `None` if it requires a static size."""
     shape: Shape = [*[None] * (len(layer.case.shape) - 1), layer.case.shape[-1]]
     try:
         return layer.variant(shape=shape)
     except ValueError as error:
         expect(
             not layer.case.has_data_format and "known" in str(error),
-            f"an input of static shape {shape} must be taken, or (without images) be refused by an error "
-            f"that says which size must be known, received ValueError: {error}",
+            f"an input of static shape {shape} must be accepted, or (except for images) refused by an error "
+            f"that names the required static size, received ValueError: {error}",
         )
         return None
 
@@ -133,7 +133,7 @@ def _expect_compatible(shapes: Sequence[Shape | None], values: Sequence[np.ndarr
     for shape, value in zip(shapes, values):
         expect(
             tf.TensorShape(shape).is_compatible_with(value.shape),
-            f"{when}, the static shape of the output must fit its value, {list(value.shape)}, received "
+            f"{when}, the static shape of the output must match its value, {list(value.shape)}, received "
             f"{shape}",
         )
 

@@ -1,4 +1,4 @@
-"""Checks of a layer in towers: names, and variables that towers share."""
+"""Checks of a layer in towers: names and shared variables."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def check_names(layer: LayerUnderTest) -> None:
 
 
 def check_towers(layer: LayerUnderTest) -> None:
-    """Checks that a second tower and an evaluation share all variables, and compute with them."""
+    """Checks that a second tower and an evaluation share and use all variables."""
     case = layer.case
     with tf.Graph().as_default() as graph:
         x = tf.placeholder(case.dtype, case.shape, "x")
@@ -60,7 +60,7 @@ def check_towers(layer: LayerUnderTest) -> None:
 def _run_each(
     layer: LayerUnderTest, graph: tf.Graph, x: tf.Tensor, towers: list[list[Any]]
 ) -> list[list[np.ndarray]]:
-    """Runs each tower from the given values: the state that one changes may be what the other reads."""
+    """Runs each tower from the given values, since one may change state that the other reads."""
     received = []
     with open_session(graph) as session:
         for outputs in towers:

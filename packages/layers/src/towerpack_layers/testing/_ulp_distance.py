@@ -1,4 +1,4 @@
-"""The distance of two arrays in units in the last place, and the error of a layer that is too far off."""
+"""The distance of two arrays in units in the last place, and the error of failed checks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["ConformanceError", "expect", "expect_near", "ulp_distance"]
 
 
 class ConformanceError(AssertionError):
-    """A layer broke an expectation; the message says which, what was expected and what was received."""
+    """A layer violates an expectation; the message names the check, the expected and the received result."""
 
 
 def expect(condition: bool, message: str) -> None:
@@ -23,21 +23,20 @@ def expect(condition: bool, message: str) -> None:
 
 
 def ulp_distance(received: np.ndarray, expected: np.ndarray, dtype: tf.DType, scale: float = 0.0) -> float:
-    """Returns the largest difference of two arrays, in ulp of the largest magnitude that is expected.
+    """Returns the largest difference of two arrays, in ulp of the largest expected magnitude.
 
-    An ulp is here `2 ** -23` of that magnitude for float32, `2 ** -52` for float64, `2 ** -10` for float16
-    and `2 ** -7` for bfloat16. It is not taken element by element: where large numbers cancel, as in any
-    sum, an element near zero keeps the absolute error of its terms, and in its own ulp that can be any
-    number.
+    Here, an ulp is `2 ** -23` of that magnitude for float32, `2 ** -52` for float64, `2 ** -10` for float16
+    and `2 ** -7` for bfloat16. The ulp is not taken per element: if large numbers cancel in a sum, an element
+    near zero has the absolute error of its terms, an arbitrary number in ulp of the element.
 
     Args:
-        received: the array that was computed in `dtype`.
-        expected: what it should be, with more digits.
-        dtype: the dtype that says what an ulp is.
-        scale: a magnitude to take at least.
+        received: the array computed in `dtype`.
+        expected: the expected array, with more digits.
+        dtype: the dtype that defines the ulp.
+        scale: the minimum magnitude.
 
     Returns:
-        The distance; infinite where an element is NaN or infinite in one of the arrays alone.
+        The distance; infinite if an element is NaN or infinite in only one of the arrays.
 
     Example:
         >>> import numpy as np, tensorflow.compat.v1 as tf
@@ -59,17 +58,17 @@ def ulp_distance(received: np.ndarray, expected: np.ndarray, dtype: tf.DType, sc
 def expect_near(
     what: str, received: np.ndarray, expected: np.ndarray, dtype: tf.DType, tolerance: float
 ) -> None:
-    """Checks that an array has the shape of another one and is near it.
+    """Checks that an array has the shape of another one and is close to it.
 
     Args:
         what: the subject of the error's sentence.
-        received: the array that was computed in `dtype`.
-        expected: what it should be.
-        dtype: the dtype that says what an ulp is.
+        received: the array computed in `dtype`.
+        expected: the expected array.
+        dtype: the dtype that defines the ulp.
         tolerance: the largest distance, in ulp.
 
     Raises:
-        ConformanceError: the shape is another one, or the distance is larger.
+        ConformanceError: the shape differs, or the distance is larger.
     """
     received, expected = np.asarray(received), np.asarray(expected)
     expect(

@@ -1,4 +1,4 @@
-"""Checks of how a layer is used: what it says to a wrong input, and what its docstring says."""
+"""Checks of a layer's usability: errors for wrong inputs, and the docstring."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["check_docstring", "check_wrong_inputs"]
 
 
 def check_wrong_inputs(layer: LayerUnderTest) -> None:
-    """Checks that wrong inputs raise an error that says what is wrong, before a variable is made."""
+    """Checks that wrong inputs raise a specific error before a variable is created."""
     case = layer.case
     _expect_error(
         "a str as the input",
@@ -33,7 +33,7 @@ def check_wrong_inputs(layer: LayerUnderTest) -> None:
 
 
 def check_docstring(layer: LayerUnderTest) -> None:
-    """Checks that the docstring describes each argument and what is returned, and shows an example."""
+    """Checks that the docstring describes each argument and the result, and has an example."""
     text = inspect.getdoc(layer.case.layer) or ""
     for section in ("Args:", "Returns:", "Example:"):
         expect(section in text, f"the docstring must have a section {section!r}, received {text[:200]!r}")
@@ -56,4 +56,4 @@ def _expect_error(what: str, build: Callable[[], Any], error: type[Exception], t
         else:
             raise ConformanceError(f"{wanted}, received no error.")
         made = [variable.name for variable in tf.global_variables()]
-        expect(not made, f"{what} must raise its error before a variable is made, received {made}")
+        expect(not made, f"{what} must raise its error before a variable is created, received {made}")

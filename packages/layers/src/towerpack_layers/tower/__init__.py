@@ -1,4 +1,4 @@
-"""The tower context: what one replica of a model may know about itself."""
+"""The tower context: the properties of one replica of a model."""
 
 from ._graph_notes import graph_notes, in_nested_graph, outermost_graph
 from ._keras_in_towers import adapting_keras

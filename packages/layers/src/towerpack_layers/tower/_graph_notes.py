@@ -1,7 +1,7 @@
-"""Notes on each graph: the layer scopes in use and the lines already logged.
+"""Data stored per graph: the layer scopes in use, the lines already logged, and more.
 
-The notes live as long as their graph, and two graphs in one process share none. A graph collection would be
-the natural place, but TensorFlow warns about every collection that it cannot write into a meta graph.
+The data live as long as their graph, and graphs share none. A graph collection would be the natural place,
+but TensorFlow warns about each collection that it cannot write to a meta graph.
 """
 
 from __future__ import annotations
@@ -19,20 +19,19 @@ __all__ = ["GraphNotes", "graph_notes", "in_nested_graph", "outermost_graph"]
 @final
 @attrs.define(eq=False)
 class GraphNotes:
-    """Notes on one graph.
+    """The data of one graph.
 
     Args:
-        scopes: full variable-scope name of each layer built without reuse, and the kind of layer.
-        failed: by graph and name scope of a layer whose last call failed, the variables that it had made.
+        scopes: the kind of layer by full variable-scope name, for layers built without reuse.
+        failed: the variables created by failed layer calls, by graph and name scope.
         logged: keys of the lines logged so far.
-        costs_of_towers: names of the regularization losses that were added in a tower which is left by now.
-        shared: by purpose and place, the names of tensors that several towers use.
-        moved: by place, the name of the last op that moves a moving average. No op is kept: it would keep
-            the graph alive.
-        name_scopes: by graph and name, the full names of the name scopes that are opened again and again.
-        shared_calls: for functions whose calls share their variables, each with the variable scopes in which
-            it was called.
-        scoped_calls: by label, which default arguments a layer's call found; as text, for the same reason.
+        costs_of_towers: names of the regularization losses added in towers that have been left.
+        shared: the names of tensors used by several towers, by purpose and place.
+        moved: the name of the last op that moves a moving average, by place. An op itself would keep the
+            graph alive.
+        name_scopes: the full names of reopened name scopes, by graph and name.
+        shared_calls: functions with shared variables, each with the variable scopes of its calls.
+        scoped_calls: the default arguments of layer calls, by label; as text, for the same reason.
     """
 
     scopes: dict[str, str] = attrs.field(factory=dict)
@@ -54,7 +53,7 @@ class GraphNotes:
 
 @final
 class _Notebook:
-    """The notes on every graph that is alive."""
+    """The data of all live graphs."""
 
     def __init__(self) -> None:
         self._notes: weakref.WeakKeyDictionary[tf.Graph, GraphNotes] = weakref.WeakKeyDictionary()
@@ -74,7 +73,7 @@ def in_nested_graph() -> bool:
 
 
 def outermost_graph() -> tf.Graph:
-    """Returns the graph under construction; in a body of control flow, the one around all bodies."""
+    """Returns the graph under construction; in a body of control flow, the graph around all bodies."""
     graph = tf.get_default_graph()
     while getattr(graph, "outer_graph", None) is not None:
         graph = graph.outer_graph
@@ -82,5 +81,5 @@ def outermost_graph() -> tf.Graph:
 
 
 def graph_notes() -> GraphNotes:
-    """Returns the notes on the graph under construction; a body of control flow has its outer graph's."""
+    """Returns the data of the graph under construction; a control flow body uses those of its outer graph."""
     return _notebook.of(outermost_graph())

@@ -1,12 +1,11 @@
-"""Refusal of Keras layers that would silently do nothing in a training tower.
+"""Refuses Keras layers that would silently have no effect in a training tower.
 
-In a graph, Keras keeps to itself what the training step has to do besides the gradients: it puts neither the
-costs of its regularizers nor the updates of its state into the graph's collections. So a regularizer does not
-count, the averages of a `BatchNormalization` stay as they are, and a `Dropout` drops nothing, or the same
-elements at each step. Most of these layers show as their variables are made. Those that were built before
-show, as the tower is left, by the ops that change their state, which no step would run.
-`towerpack_layers.interop.use_keras` does what is missing, and is left alone here, as are the layers of
-tf_keras that keep to the collections: those of its `legacy_tf_layers`.
+In a graph, Keras adds neither the costs of its regularizers nor the updates of its state to the graph's
+collections. So regularizers have no effect, the averages of a `BatchNormalization` do not change, and a
+`Dropout` drops nothing, or the same elements at each step. Most of these layers are detected when their
+variables are created. Layers built earlier are detected at the end of the tower, by ops that change their
+state and that no step would run. `towerpack_layers.interop.use_keras` adds the missing parts and is exempt,
+as are the layers of tf_keras that use the collections: those of its `legacy_tf_layers`.
 """
 
 from __future__ import annotations
@@ -35,19 +34,19 @@ _PACKAGES = {"keras", "tf_keras"}
 _LEGACY = "tf_keras.src.legacy_tf_layers"
 _FILES = ("/keras/src/", "/tf_keras/src/")
 _USE_INSTEAD = (
-    "Call it by towerpack_layers.interop.use_keras(...), which gets the function that makes the layer or the "
-    "model; or use the layers of towerpack_layers, or the functions of tf_keras.src.legacy_tf_layers."
+    "Call it with towerpack_layers.interop.use_keras(...), which takes the function that makes the layer or "
+    "the model; or use the layers of towerpack_layers, or the functions of tf_keras.src.legacy_tf_layers."
 )
 
-# Whether an adapter is at work, which does what Keras leaves undone.
+# Whether an adapter that handles costs and updates is active.
 _adapting: ContextVar[bool] = ContextVar("towerpack_layers_adapting_keras", default=False)
 
 
 @contextlib.contextmanager
 def adapting_keras() -> Iterator[None]:
-    """Lets Keras make any variable in this block, whose caller sees to costs and updates.
+    """Allows all Keras variables in this block; the caller handles costs and updates.
 
-    Around a whole tower, it leaves out all checks of Keras layers.
+    Around a whole tower, it disables all checks of Keras layers.
     """
     token = _adapting.set(True)
     try:
@@ -57,12 +56,12 @@ def adapting_keras() -> Iterator[None]:
 
 
 def adapts_keras() -> bool:
-    """Returns whether the caller of this block sees to costs and updates."""
+    """Returns whether the caller of this block handles costs and updates."""
     return _adapting.get()
 
 
 def create_no_lost_state(next_creator: Callable[..., Any], **arguments: Any) -> Any:
-    """Creates a variable, unless it tells of a Keras layer that would not work; for `variable_creator_scope`.
+    """Creates a variable unless its Keras layer would not work; for `variable_creator_scope`.
 
     Raises:
         KerasLayerError: the variable is the state of a Keras layer, or the layer has a regularizer.
@@ -79,20 +78,21 @@ def _check(owner: Any, trainable: bool | None) -> None:
     call = f"The Keras object {kind}({name!r})"
     if trainable is False:
         raise KerasLayerError(
-            f"{call} has a state that changes as it trains, and no step of this tower would change it: "
-            f"random numbers would be the same at each step, averages would stay as they are. {_USE_INSTEAD} "
-            f"A layer whose averages shall stay takes trainable=False."
+            f"{call} has a state that changes in training, but no step of this tower would change it: "
+            f"random numbers would be the same at each step, averages would not change. {_USE_INSTEAD} For "
+            "a layer with constant averages, pass trainable=False."
         )
     regularizers = [key for key, value in vars(owner).items() if key.endswith("_regularizer") and value]
     if regularizers:
         raise KerasLayerError(
-            f"{call} has {', '.join(key.lstrip('_') for key in regularizers)}, whose cost Keras adds to no "
-            f"cost of this tower. Leave it out, and add regularize_cost(...) to the cost. Or: {_USE_INSTEAD}"
+            f"{call} has {', '.join(key.lstrip('_') for key in regularizers)}, but Keras does not add its "
+            "cost to the cost of this tower. Remove it, and add regularize_cost(...) to the cost. Or: "
+            f"{_USE_INSTEAD}"
         )
 
 
 def uses_of_learning_phase(graph: tf.Graph) -> int:
-    """Returns how often tf_keras has left it to its learning phase whether a layer trains: it does not."""
+    """Returns the number of tf_keras layers that use the learning phase, which is inference."""
     try:
         return len(graph.get_tensor_by_name("keras_learning_phase:0").consumers())
     except KeyError:
@@ -100,19 +100,19 @@ def uses_of_learning_phase(graph: tf.Graph) -> int:
 
 
 def check_learning_phase(tower: str, uses: int) -> None:
-    """Checks that no layer of tf_keras was left to a learning phase.
+    """Checks that no layer of tf_keras uses the learning phase.
 
     Args:
         tower: the tower's name, for errors.
-        uses: how many layers the tower has added that were.
+        uses: the number of such layers that the tower has added.
 
     Raises:
-        KerasLayerError: there are some.
+        KerasLayerError: the number is not 0.
     """
     if uses:
         raise KerasLayerError(
             f"Training tower {tower!r} has a layer of tf_keras, such as a Dropout, that was called without "
-            f"training=, and would act as in inference. Pass training=True (or False, if it is meant). Or: "
+            "training= and would act as in inference. Pass training=True (or False, if intended). Or: "
             f"{_USE_INSTEAD}"
         )
 
@@ -122,11 +122,11 @@ def check_no_lost_updates(tower: str, graph: tf.Graph, begin: int) -> None:
 
     Args:
         tower: the tower's name, for errors.
-        graph: the tower's.
-        begin: how many ops the graph had before the tower.
+        graph: the tower's graph.
+        begin: the number of ops in the graph before the tower.
 
     Raises:
-        KerasLayerError: one does.
+        KerasLayerError: a Keras layer does.
     """
     if _PACKAGES.isdisjoint(sys.modules):
         return
@@ -142,7 +142,7 @@ def check_no_lost_updates(tower: str, graph: tf.Graph, begin: int) -> None:
         raise KerasLayerError(
             f"Training tower {tower!r} has Keras layers that change their state by ops that no step runs: "
             f"{', '.join(lost[:4])}. Their random numbers would be the same at each step, their averages "
-            f"would stay as they are. {_USE_INSTEAD} Or add these ops to tf.GraphKeys.UPDATE_OPS."
+            f"would not change. {_USE_INSTEAD} Or add these ops to tf.GraphKeys.UPDATE_OPS."
         )
 
 
@@ -151,13 +151,13 @@ def _is_of_keras(op: tf.Operation) -> bool:
 
 
 def _keeps_to_collections(owner: object) -> bool:
-    """Returns whether a layer is one of TensorFlow 1's, which tf_keras has as well."""
+    """Returns whether a layer is one of TensorFlow 1's layers, which tf_keras also contains."""
     legacy = any(kind.__module__.startswith(_LEGACY) for kind in type(owner).__mro__)
     return legacy and not getattr(owner, "_keras_style", False)
 
 
 def _owner(frame: FrameType | None) -> Any:
-    """Returns the Keras layer that a variable is being made for, or another object of Keras, or `None`."""
+    """Returns the Keras layer or other Keras object that creates a variable, or `None`."""
     objects = list(_objects_of_keras(frame))
     layers = [candidate for candidate in objects if _is_layer(candidate)]
     return next(iter([*layers, *objects]), None)

@@ -1,7 +1,7 @@
-"""Tensors that the first training tower makes, and those that share its variables use as well.
+"""Tensors created by the first training tower and used by all towers that share its variables.
 
-Towers run side by side in a step. If one tower changed a variable while another one read it, what a step does
-would depend on which of the two was faster.
+Towers run concurrently in a step. If one tower changed a variable while another one read it, the result would
+depend on their timing.
 """
 
 from __future__ import annotations
@@ -16,17 +16,18 @@ __all__ = ["place_of_body", "shared_by_towers"]
 
 
 def shared_by_towers(purpose: str, make: Callable[[], Sequence[tf.Tensor]]) -> list[tf.Tensor]:
-    """Returns tensors that are computed once in a step, however many towers and layers ask for them.
+    """Returns tensors that are computed once per step, for all towers and layers that request them.
 
     So a value that each step reads and then changes is read once, before the change. In a body of control
-    flow, the tensors are of this body.
+    flow, the tensors belong to this body.
 
     Args:
-        purpose: what the tensors are, and of which variable; towers with variables of their own have others.
-        make: makes them, where they are asked for first.
+        purpose: a key of the tensors with the name of their variable; towers with separate variables have
+            separate tensors.
+        make: creates the tensors at the first request.
 
     Returns:
-        The tensors that `make` has returned for this purpose in this place, then or now.
+        The tensors that `make` returned for this purpose in this place, now or earlier.
     """
     graph, made = tf.get_default_graph(), graph_notes().shared
     key = (purpose, *place_of_body())
@@ -36,7 +37,7 @@ def shared_by_towers(purpose: str, make: Callable[[], Sequence[tf.Tensor]]) -> l
 
 
 def place_of_body() -> tuple[str, str]:
-    """Returns names of the body of control flow that ops are added to, within which ops can wait."""
+    """Returns the names of the current control flow body, within which ops can wait for each other."""
     graph = tf.get_default_graph()
     context = graph._get_control_flow_context()
     return getattr(graph, "name", ""), "" if context is None else context.name

@@ -1,4 +1,4 @@
-"""The tower context: what one replica of a model may know about itself."""
+"""The tower context: the properties of one replica of a model."""
 
 from __future__ import annotations
 
@@ -42,20 +42,22 @@ def _check_scope(_instance: TowerContext, attribute: attrs.Attribute[str], value
 @final
 @attrs.frozen(eq=False)
 class TowerContext:
-    """One replica ("tower") of a model, as its layers see it; also the block that they are built in.
+    """One replica ("tower") of a model; also the context manager in which its layers are built.
 
-    A model is replicated by entering one context per replica. Inside it, layers learn from
-    `get_current_tower_context()` whether they train; they depend on nothing else outside them. The current
-    context is kept per thread, as TensorFlow keeps its graph and name-scope stacks. Contexts do not nest.
+    A model is replicated by entering one context per replica. Inside it, layers read
+    `get_current_tower_context()` to find out whether they train; they have no other outside dependencies. The
+    current context is stored per thread, like TensorFlow's stacks of graphs and name scopes. Contexts do not
+    nest.
 
     Args:
-        name: name scope opened on entry, which must be free; it starts at the root of the graph, whatever
-            scope is open. `""` for the one tower of a model that is not replicated: its names have no prefix.
-        is_training: whether the tower trains: layers then use batch statistics, dropout masks and so on.
+        name: name scope opened on entry, which must be unused; it is at the root of the graph even inside
+            other scopes. `""` for the tower of a model without replicas: its names have no prefix.
+        is_training: whether the tower is for training: layers then use batch statistics, dropout masks and so
+            on.
         index: 0-based position among the towers of its kind.
         num_towers: number of towers of its kind.
-        variable_scope: variable scope opened on entry. With a non-empty one, the tower has variables of its
-            own.
+        variable_scope: variable scope opened on entry. With a non-empty one, the tower has separate
+            variables.
         reuse: `True` to take every variable from an earlier tower (for inference towers, and for all but
             the first of towers that share their variables); a missing one is then a
             `SharedVariableError`. `None` to inherit from the enclosing variable scope.
@@ -64,11 +66,11 @@ class TowerContext:
         cross_tower_sum: for layers that need the whole batch of a step, such as batch normalisation with
             `sync_statistics`: maps a tensor to its sum over all towers, each of which must call it at the
             same place of the model. The gradient by each tower's tensor is the sum of the gradients by the
-            results. `None` where there is no other tower, or the towers are not connected.
+            results. `None` for a single tower, or if the towers are not connected.
 
     Raises:
         ValueError: the `index` is outside `num_towers`, or a scope starts or ends with `/`.
-        TypeError: a name is no str, or `is_training` no bool.
+        TypeError: a name is not a str, or `is_training` is not a bool.
 
     Example:
         >>> import tensorflow.compat.v1 as tf
@@ -99,18 +101,19 @@ class TowerContext:
 
     @property
     def is_main_training_tower(self) -> bool:
-        """Whether this is the first training tower: the one whose statistics and summaries count."""
+        """Whether this is the first training tower, which provides statistics and summaries."""
         return self.is_training and self.index == 0
 
     @property
     def has_own_variables(self) -> bool:
-        """Whether the tower's variables live in a scope of its own instead of being shared."""
+        """Whether the tower has a separate scope of variables instead of shared ones."""
         return self.variable_scope != ""
 
     def _missing(self, name: str) -> str:
         return (
-            f"Tower {self.name!r} shares the variables of an earlier tower, but none has made {name!r}. "
-            f"Every tower must ask for the same variables, by tf.get_variable, under names that do not "
+            f"Tower {self.name!r} shares the variables of an earlier tower, but no earlier tower has "
+            f"created {name!r}. Every tower must request the same variables, by tf.get_variable, under "
+            "names that do not "
             f"depend on the name scope, on is_training or on how often the function was called."
         )
 
@@ -157,10 +160,10 @@ class TowerContext:
         """Closes the scopes opened on entry.
 
         Raises:
-            KerasLayerError: a Keras layer would not train: one of tf_keras was left to a learning phase, or a
-                state would be changed by ops that no step runs.
+            KerasLayerError: a Keras layer would not train: a layer of tf_keras uses the learning phase, or
+                ops that no step runs would change a state.
         """
-        # Whoever builds the tower may take additions back, so they are noted while they are there.
+        # The builder of the tower may remove additions later, so they are recorded now.
         added = self.get_collection_in_tower(tf.GraphKeys.REGULARIZATION_LOSSES)
         graph_notes().costs_of_towers.update(getattr(cost, "name", "") for cost in added)
         entered, _current.entered = _current.entered, None
@@ -186,8 +189,8 @@ class TowerContext:
         if self.name and not _is_free(self.name):
             raise TowerNameError(
                 f"Cannot enter tower {self.name!r}: the name scope {self.name + '/'!r} is already used in "
-                f"this graph (a tower is entered once). Give the new tower another name, by tower_name= of a "
-                "second InferenceRunner."
+                "this graph (a tower can be entered only once). Give the new tower another name, for "
+                "example with tower_name= of a second InferenceRunner."
             )
 
     def _open_variable_scope(self) -> contextlib.AbstractContextManager[Any]:
@@ -204,7 +207,7 @@ class TowerContext:
 @final
 @attrs.frozen(eq=False)
 class _Entered:
-    """An entered tower: its context, its open scopes, and what the graph had at its entry."""
+    """An entered tower: its context, its open scopes, and the state of the graph at its entry."""
 
     context: TowerContext
     scopes: contextlib.ExitStack
@@ -224,7 +227,7 @@ _current = _Current()
 
 
 def get_current_tower_context() -> TowerContext | None:
-    """Returns the tower that this thread is building, or `None` outside any.
+    """Returns the tower that this thread is building, or `None` outside of towers.
 
     Example:
         >>> from towerpack_layers import get_current_tower_context
@@ -235,11 +238,11 @@ def get_current_tower_context() -> TowerContext | None:
 
 
 def resolve_training(layer: str, training: bool | None) -> bool:
-    """Returns whether a layer is built for training: its own argument, else the current tower's.
+    """Returns whether a layer is built for training, from its argument or the current tower.
 
     Args:
         layer: the layer's label, for errors.
-        training: the layer's own argument; `None` for the tower's `is_training`.
+        training: the layer's argument; `None` for the tower's `is_training`.
 
     Raises:
         TowerError: the argument is `None`, and no tower is entered.
@@ -250,12 +253,12 @@ def resolve_training(layer: str, training: bool | None) -> bool:
     if training is not None:
         raise TypeError(
             f"{layer}: training must be True, False or None, received {training!r}. A tower is built for "
-            f"one of the two: build a second tower, with reuse=True, for the other."
+            "one mode: build a second tower, with reuse=True, for the other."
         )
     tower = get_current_tower_context()
     if tower is None:
         raise TowerError(
-            f"{layer} must know whether it trains. Pass training=True or training=False, or build it inside "
+            f"{layer} needs a training mode. Pass training=True or training=False, or build it inside "
             f'`with TowerContext("", is_training=...):`.'
         )
     return tower.is_training
@@ -271,10 +274,10 @@ def _snapshot(graph: tf.Graph) -> dict[str, frozenset[int]]:
 
 
 def explain_missing(message: Callable[[str], str]) -> Callable[..., Any]:
-    """Returns a getter of variables that says why one that is not there should be.
+    """Returns a variable getter with an explanation in the error for a missing variable.
 
     Args:
-        message: from the name of a variable to the text of a `SharedVariableError`.
+        message: maps the name of a variable to the text of a `SharedVariableError`.
     """
 
     def explain(getter: Callable[..., Any], name: str, *args: Any, **kwargs: Any) -> Any:

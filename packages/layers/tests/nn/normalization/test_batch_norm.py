@@ -190,7 +190,7 @@ def test_unknown_batch_and_image_sizes_are_fine(graph: tf.Graph) -> None:
 
 
 def test_outside_any_tower_training_must_be_given(graph: tf.Graph) -> None:
-    message = r"BatchNorm\('bn'\) must know whether it trains. Pass training=True or.*with TowerContext"
+    message = r"BatchNorm\('bn'\) needs a training mode. Pass training=True or.*with TowerContext"
     with pytest.raises(TowerError, match=message):
         BatchNorm("bn", tf.ones([2, 3]))
 
@@ -200,7 +200,7 @@ def test_outside_any_tower_training_must_be_given(graph: tf.Graph) -> None:
     [
         ([2, 3, 4], {}, "the input's rank must be 2 or 4"),
         ([2, None], {}, "the size of axis 1 of the input must be known"),
-        ([2, 3], {"momentum": 1.5}, "momentum must lie between 0 and 1, received 1.5"),
+        ([2, 3], {"momentum": 1.5}, "momentum must be between 0 and 1, received 1.5"),
         ([2, 3], {"epsilon": -1.0}, "epsilon must not be negative, received -1.0"),
         (
             [2, 3],
@@ -211,7 +211,7 @@ def test_outside_any_tower_training_must_be_given(graph: tf.Graph) -> None:
         ([2, 3, 4, 5], {"axis": 2}, "axis of a 4-D input must be 1 or 3, received 2"),
         ([2, 3, 4, 5], {"axis": 5}, "axis of a 4-D input must be 1 or 3, received 5"),
         ([2, 3, 4, 5], {"axis": [3]}, r"axis must be an int, received \[3\]"),
-        ([2, 3], {"momentum": "high"}, "momentum must lie between 0 and 1, received 'high'"),
+        ([2, 3], {"momentum": "high"}, "momentum must be between 0 and 1, received 'high'"),
         (
             [2, 3],
             {"gamma_initializer": np.ones(2)},

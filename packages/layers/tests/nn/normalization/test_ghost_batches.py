@@ -111,7 +111,7 @@ def test_sizes_that_do_not_fit(graph: tf.Graph) -> None:
         ({"virtual_batch_size": 2.0}, "virtual_batch_size must be a positive int, received 2.0"),
         (
             {"virtual_batch_size": 2, "sync_statistics": True},
-            "virtual_batch_size=2 makes batches smaller, and sync_statistics=True makes them larger",
+            "virtual_batch_size=2 makes batches smaller, but sync_statistics=True makes them larger",
         ),
     ],
     ids=str,

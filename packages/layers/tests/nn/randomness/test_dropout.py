@@ -157,7 +157,7 @@ def test_bad_keep_prob(graph: tf.Graph, keep_prob: Any) -> None:
 
 
 def test_keep_prob_and_rate_are_one_argument(graph: tf.Graph) -> None:
-    message = "keep_prob= is an old spelling of rate=, which is given, too"
+    message = "keep_prob= is an old spelling of rate=, which is also given"
     with pytest.raises(LayerArgumentError, match=message):
         Dropout("d", tf.ones([3]), 0.5, rate=0.5, training=True)
     with pytest.raises(LayerArgumentError, match="keep_prob is given by position and by keyword"):
@@ -179,7 +179,7 @@ def test_bad_rates(graph: tf.Graph, rate: Any) -> None:
 
 
 def test_outside_any_tower_training_must_be_given(graph: tf.Graph) -> None:
-    with pytest.raises(TowerError, match=r"Dropout\('d'\) must know whether it trains. Pass training=True"):
+    with pytest.raises(TowerError, match=r"Dropout\('d'\) needs a training mode. Pass training=True"):
         Dropout("d", tf.ones([3]))
 
 
@@ -220,7 +220,7 @@ def test_a_rate_may_be_a_tensor(graph: tf.Graph, seed: int | None, dtype: tf.DTy
             assert drawn.max() == pytest.approx(1 / (1 - value), rel=1e-3)
         for value in (-0.5, 1.0, np.nan):
             with pytest.raises(
-                tf.errors.InvalidArgumentError, match="rate must lie in 0 <= rate < 1, received"
+                tf.errors.InvalidArgumentError, match="rate must be in 0 <= rate < 1, received"
             ):
                 session.run(out, {rate: value})
 

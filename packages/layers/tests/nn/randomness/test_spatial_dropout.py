@@ -71,5 +71,5 @@ def test_bad_arguments(graph: tf.Graph, shape: Any, options: dict[str, Any], mes
 
 
 def test_outside_any_tower_training_must_be_given(graph: tf.Graph) -> None:
-    with pytest.raises(TowerError, match="must know whether it trains"):
+    with pytest.raises(TowerError, match="needs a training mode"):
         SpatialDropout("d", tf.ones([2, 3, 4]))

@@ -1,4 +1,4 @@
-"""Lets a callback act only at some times."""
+"""Wrappers that restrict a callback to some steps or epochs."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ __all__ = ["EnableCallbackIf", "PeriodicCallback"]
 
 
 class _CallbackGate(ProxyCallback):
-    """Lets a callback act only while a condition holds, but always sets it up, begins and ends it.
+    """Lets a callback act only while a condition holds. Set-up, begin and end always run.
 
-    The callback's fetches are chosen anew at each step, so that nothing is fetched or run while the condition
-    does not hold.
+    The callback's fetches are chosen at each step, so that nothing is fetched or run while the condition does
+    not hold.
     """
 
     def _is_open(self) -> bool:
@@ -90,16 +90,16 @@ class EnableCallbackIf(_CallbackGate):
     """Lets a callback act only while a condition holds.
 
     The condition is evaluated before a step's run and holds for the fetches of that step; it is evaluated
-    anew before `_trigger_step`, and around epochs. `_setup_graph`, `_before_train` and `_after_train` always
-    run. Fetches of a gated callback cost every step the time of a dynamic fetch.
+    again before `_trigger_step`, and before and after epochs. `_setup_graph`, `_before_train` and
+    `_after_train` always run. Fetches of a gated callback add the cost of a dynamic fetch to every step.
 
     Args:
         callback: the callback.
-        predicate: takes this object, and with it `global_step`, `epoch_num`, `trainer`; returns whether the
-            callback may act.
+        predicate: takes this object, which gives access to `global_step`, `epoch_num` and `trainer`; returns
+            whether the callback may act.
 
     Raises:
-        TypeError: the predicate cannot be called.
+        TypeError: the predicate is not callable.
 
     Example:
         ```python
@@ -121,17 +121,17 @@ class EnableCallbackIf(_CallbackGate):
 
 @final
 class PeriodicCallback(_CallbackGate):
-    """Lets a callback act only at some steps, or in some epochs; never more often than by itself.
+    """Lets a callback act only at some steps or in some epochs; never more often than without the wrapper.
 
-    With `every_k_epochs`, the callback acts during whole epochs, and in the last one of the training, too.
+    With `every_k_epochs`, the callback acts during whole epochs, and also in the last one of the training.
 
     Args:
         callback: the callback.
-        every_k_steps: act at steps whose number is a multiple of this.
-        every_k_epochs: act in epochs whose number is a multiple of this.
+        every_k_steps: act at steps that are multiples of this number.
+        every_k_epochs: act in epochs that are multiples of this number.
 
     Raises:
-        PeriodError: not exactly one period was given, or the period is not a positive whole number.
+        PeriodError: not exactly one period is given, or the period is not a positive whole number.
 
     Example:
         ```python

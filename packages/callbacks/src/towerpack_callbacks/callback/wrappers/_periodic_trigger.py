@@ -1,4 +1,4 @@
-"""Triggers a callback at a period of its own."""
+"""A wrapper that triggers a callback at a given period."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ __all__ = ["PeriodicTrigger"]
 
 @final
 class PeriodicTrigger(ProxyCallback):
-    """Calls `callback.trigger()` at a period of its own, instead of once each epoch.
+    """Calls `callback.trigger()` at a given period, instead of once each epoch.
 
-    All other methods of the callback are left as they are. Periods may be combined; what is due twice at one
-    step is triggered once.
+    All other methods of the callback are unchanged. Periods may be combined; at a step where several are due,
+    the callback is triggered once.
 
     Args:
         callback: the callback to trigger.
         every_k_steps: trigger when `global_step` is a multiple of this.
-        every_k_epochs: trigger after epochs whose number is a multiple of this.
-        before_train: trigger once before the first step, too.
+        every_k_epochs: trigger after epochs that are multiples of this number.
+        before_train: also trigger once before the first step.
         every: a period as an `Every` or a string, such as "10 min".
 
     Raises:
-        PeriodError: no period was given, or not a positive whole number.
+        PeriodError: no period is given, or a period is not a positive whole number.
 
     Example:
         ```python
@@ -63,7 +63,7 @@ class PeriodicTrigger(ProxyCallback):
         self._triggered_at: int | None = None
 
     def step_period(self) -> Every | None:
-        # A callback that watches steps by itself goes on doing so.
+        # A callback with a step period keeps it.
         wanted = [ticker.every for ticker in self._within]
         own = self.callback.step_period()
         if own is not None:
@@ -87,17 +87,19 @@ class PeriodicTrigger(ProxyCallback):
             self.callback._after_triggers()
 
     def _trigger_step(self) -> None:
-        # With one period alone, the loop has checked it already; a second Ticker of seconds would disagree.
+        # The loop has already checked a single period; a second Ticker for seconds would disagree with it.
         alone = len(self._within) + (self._own is not None) == 1
         if self._own is not None and (alone or self._due(self._own)):
             self.callback._trigger_step()
-        due = [self._due(ticker) for ticker in self._within]  # all are checked, so that each keeps its time
+        due = [
+            self._due(ticker) for ticker in self._within
+        ]  # check all of them, so that each Ticker stays current
         if self._within and (alone or any(due)):
             self._triggered_at = self.global_step
             self.callback.trigger()
 
     def _trigger_epoch(self) -> None:
-        # Once is enough where a step and an epoch are due together.
+        # Trigger only once if a step and an epoch are due together.
         loop = self.trainer.loop
         due = any(every.due(loop.global_step, loop.epoch_num, loop.is_last_step) for every in self._epochs)
         if due and self._triggered_at != loop.global_step:

@@ -1,4 +1,4 @@
-"""Weights of Caffe's models, read without Caffe."""
+"""Reads the weights of Caffe models without Caffe."""
 
 import lazy_loader
 

@@ -1,7 +1,7 @@
-"""The layers of a `.caffemodel`: their names, types, blobs, and how they are connected.
+"""The layers of a `.caffemodel`: their names, types, blobs and connections.
 
 Source: `caffe.proto` of Caffe (Y. Jia et al., "Caffe: Convolutional Architecture for Fast Feature Embedding",
-2014, arXiv:1408.5093), which numbers the fields; those of V1 are what was written until 2015.
+2014, arXiv:1408.5093), which defines the field numbers. The V1 format was written until 2015.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _MOST_AXES, _LONGEST_AXIS = 32, 2**31 - 1  # of a blob, in Caffe
 @final
 @attrs.frozen
 class _Numbering:
-    """The numbers of the fields of a layer, and of the messages in it that are of interest."""
+    """The field numbers of a layer and of its relevant submessages."""
 
     layers: int
     name: int
@@ -64,9 +64,9 @@ class CaffeLayer:
 
     Attributes:
         name: its name.
-        kind: its type, as V2 spells it, such as "InnerProduct".
-        bottoms: names of what comes in.
-        tops: names of what comes out; the same as of what comes in for a layer that works in place.
+        kind: its type in the spelling of V2, such as "InnerProduct".
+        bottoms: names of the input blobs.
+        tops: names of the output blobs; equal to the input names for an in-place layer.
         blobs: its weights, in Caffe's order of axes.
         concat_axis: the axis of a Concat layer.
         transposed: whether the weights of an InnerProduct layer are [inputs, outputs].
@@ -84,11 +84,11 @@ class CaffeLayer:
 def read_layers(path: Path) -> list[CaffeLayer]:
     """Reads all layers of a network, in their order.
 
-    A file that is cut off between two layers is the file of a smaller network; only what lacks its values
-    says so, when they are restored.
+    A file truncated between two layers is a valid file of a smaller network; the error appears only when the
+    missing values are restored.
 
     Raises:
-        CheckpointError: the file cannot be read, is damaged or cut off, or is no `.caffemodel`.
+        CheckpointError: the file cannot be read, is damaged or truncated, or is not a `.caffemodel`.
     """
     try:
         network = MessageFields(memoryview(path.read_bytes()))
@@ -96,7 +96,7 @@ def read_layers(path: Path) -> list[CaffeLayer]:
     except OSError as error:
         raise CheckpointError(f"{path} cannot be read: {error}.") from error
     except MessageError as error:
-        raise CheckpointError(f"{path} is no .caffemodel, or is damaged or cut off: {error}.") from error
+        raise CheckpointError(f"{path} is not a .caffemodel, or is damaged or truncated: {error}.") from error
     if not any(layer.blobs for layer in layers):
         raise CheckpointError(f"{path} has no layer with weights. Expected a .caffemodel, as Caffe saves it.")
     return layers
@@ -104,7 +104,9 @@ def read_layers(path: Path) -> list[CaffeLayer]:
 
 def _read_layer(message: MessageFields, form: _Numbering) -> CaffeLayer:
     if form is _V1 and _V0_LAYER in message:
-        raise MessageError("its layers are of V0, older than 2014; upgrade it by Caffe's tools")
+        raise MessageError(
+            "its layers have the V0 format from before 2014; upgrade the file with Caffe's tools"
+        )
     kind = message.text(form.kind) if form is _V2 else _V1_TYPES.get(message.number(form.kind, 0), "")
     return CaffeLayer(
         name=message.text(form.name),
@@ -118,7 +120,7 @@ def _read_layer(message: MessageFields, form: _Numbering) -> CaffeLayer:
 
 
 def _read_blob(message: MessageFields) -> np.ndarray:
-    """Returns an array of float32, of the shape that the blob has; V1 always has four axes."""
+    """Returns a float32 array of the blob's shape; V1 blobs always have four axes."""
     field, dtype = (_BLOB_DOUBLES, "<f8") if _BLOB_DOUBLES in message else (_BLOB_FLOATS, "<f4")
     values = message.floats(field, dtype)
     shape = [message.number(axis, 1) for axis in _BLOB_SIZES]

@@ -1,4 +1,4 @@
-"""`load_caffe`: the weights of a Caffe model, as variables of layers are named and shaped here."""
+"""`load_caffe`: the weights of a Caffe model, converted to the names and shapes of this project's layers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ._caffe_layers import CaffeLayer, read_layers
 
 __all__ = ["load_caffe"]
 
-# Layers whose output has the channels of their input, in the same order.
+# Layers with the same channels in the output as in the input, in the same order.
 _SAME_CHANNELS = frozenset(
     [
         *("BatchNorm", "Bias", "Dropout", "ELU", "Eltwise", "Flatten", "LRN", "PReLU"),
@@ -30,21 +30,23 @@ def load_caffe(path: str | Path, shapes: Mapping[str, Sequence[int]] | None = No
     A layer `conv1` gives `conv1/W` and `conv1/b`, in the order of axes of `Conv2D` and `FullyConnected`. The
     matrix of an InnerProduct layer behind images has its rows moved from Caffe's order (channels, height,
     width) to (height, width, channels). A BatchNorm layer gives `mean/EMA` and `variance/EMA`, and the Scale
-    layer behind it `gamma` and `beta` under the name of the former. What has no counterpart comes as it is,
-    as `LAYER/blob0` and so on. Models of V1 and V2 are read; Caffe's images are BGR.
+    layer behind it `gamma` and `beta` under the name of the former. Blobs without a counterpart are returned
+    unchanged as `LAYER/blob0` and so on. The function reads models of V1 and V2. Caffe's images are BGR.
 
     Args:
         path: a `.caffemodel`.
-        shapes: (channels, height, width) of what goes into an InnerProduct layer, by its name; (features,) if
-            it is flat already. Without, the channels are those of the layers before, and height and width
-            are taken to be equal; behind the data and layers that move channels, the shape must be given.
+        shapes: the input shape (channels, height, width) of InnerProduct layers by name; (features,) if the
+            input is already flat. By default, the channels are those of the preceding layers, and height and
+            width are assumed to be equal. The shape is required directly behind the data and behind layers
+            that move channels.
 
     Returns:
         Arrays by name, float32.
 
     Raises:
-        CheckpointError: the file cannot be read, is damaged, cut off or no Caffe model; two layers give the
-            same name; or the order of the rows of an InnerProduct layer is unknown, or does not fit `shapes`.
+        CheckpointError: the file cannot be read, is damaged, truncated or not a Caffe model; two layers give
+            the same name; or the order of the rows of an InnerProduct layer is unknown or does not match
+            `shapes`.
 
     Example:
         ```python
@@ -66,22 +68,22 @@ def load_caffe(path: str | Path, shapes: Mapping[str, Sequence[int]] | None = No
 
 @final
 class _Conversion:
-    """Converts layers in their order, in which what goes into a layer has been made before.
+    """Converts layers in the order of the network, so that each layer's inputs are known.
 
     Args:
-        shapes: as `load_caffe` takes them; emptied layer by layer.
+        shapes: as in `load_caffe`; emptied layer by layer.
         source: the file, for messages.
     """
 
     def __init__(self, shapes: dict[str, Sequence[int]], source: str) -> None:
         self._shapes = shapes
         self._source = source
-        self._channels: dict[str, int | None] = {}  # by blob; None if they are unknown
-        self._normalised: dict[str, str] = {}  # by blob: the BatchNorm layer that it comes from
+        self._channels: dict[str, int | None] = {}  # by blob; None if unknown
+        self._normalised: dict[str, str] = {}  # by blob: the BatchNorm layer of its values
 
     @property
     def unknown(self) -> list[str]:
-        """Names in `shapes` of which there was no layer."""
+        """Names in `shapes` without a layer."""
         return list(self._shapes)
 
     def convert(self, layer: CaffeLayer) -> Iterator[tuple[str, np.ndarray]]:
@@ -141,7 +143,7 @@ class _Conversion:
     def _channels_of_output(self, layer: CaffeLayer) -> int | None:
         if _has_kernel(layer):
             weights, *others = layer.blobs
-            # The bias counts them where groups divide the kernel of a Deconvolution.
+            # The bias has the number of outputs, since groups divide the kernel of a Deconvolution.
             return others[0].size if others else weights.shape[0 if layer.kind == "Convolution" else 1]
         if _has_matrix(layer):
             *_, rows, columns = layer.blobs[0].shape
@@ -157,13 +159,13 @@ def _has_kernel(layer: CaffeLayer) -> bool:
 
 
 def _has_matrix(layer: CaffeLayer) -> bool:
-    # V1 writes it with two axes of 1 before.
+    # V1 writes it with two leading axes of 1.
     if layer.kind != "InnerProduct" or not layer.blobs or layer.blobs[0].ndim < 2:
         return False
     return math.prod(layer.blobs[0].shape[:-2]) == 1
 
 
 def _statistics(mean: np.ndarray, variance: np.ndarray, weight: float) -> dict[str, np.ndarray]:
-    """Returns the moving averages, which Caffe keeps as sums beside the weight of what was summed."""
+    """Returns the moving averages, which Caffe stores as sums with their total weight."""
     factor = np.float32(1 / weight if weight else 0)
     return {"mean/EMA": mean.reshape(-1) * factor, "variance/EMA": variance.reshape(-1) * factor}

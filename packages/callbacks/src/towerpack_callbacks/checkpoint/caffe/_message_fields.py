@@ -1,6 +1,6 @@
-"""The fields of one message of protocol buffers, collected by their numbers.
+"""The fields of a protocol buffer message, collected by number.
 
-Source: protobuf.dev/programming-guides/encoding. A model has a few messages with large arrays in them, which
+Source: protobuf.dev/programming-guides/encoding. A model consists of few messages with large arrays, which
 generated classes would copy.
 """
 
@@ -17,18 +17,18 @@ _Content = int | memoryview
 
 
 class MessageError(ValueError):
-    """The bytes are no message, or a field has another type than was asked for."""
+    """The bytes are not a message, or a field does not have the requested type."""
 
 
 @final
 class MessageFields:
-    """Fields by number, each a list, as any field may come repeatedly.
+    """Fields by number, each a list, since any field may be repeated.
 
     Args:
         message: the bytes of the message, without its length.
 
     Raises:
-        MessageError: the bytes end within a field, or have a wire type that there is not.
+        MessageError: the bytes end within a field, or a wire type is invalid.
     """
 
     def __init__(self, message: memoryview) -> None:
@@ -46,10 +46,10 @@ class MessageFields:
         return (MessageFields(content) for content in self._views(number))
 
     def number(self, number: int, default: int) -> int:
-        """Returns an integer; the last one counts."""
+        """Returns an integer; the last occurrence counts."""
         content = self._fields.get(number, [default])[-1]
         if not isinstance(content, int):
-            raise MessageError(f"field {number} is no integer")
+            raise MessageError(f"field {number} is not an integer")
         return content
 
     def numbers(self, number: int) -> list[int]:
@@ -65,7 +65,7 @@ class MessageFields:
         return found
 
     def text(self, number: int) -> str:
-        """Returns the text of a field, or none."""
+        """Returns the text of a field, or an empty string."""
         return (self.texts(number) or [""])[-1]
 
     def texts(self, number: int) -> list[str]:
@@ -73,26 +73,28 @@ class MessageFields:
         try:
             return [str(content, "utf-8") for content in self._views(number)]
         except UnicodeDecodeError as error:
-            raise MessageError(f"field {number} is no text: {error}") from error
+            raise MessageError(f"field {number} is not text: {error}") from error
 
     def floats(self, number: int, dtype: str) -> np.ndarray:
         """Returns the numbers of a field, packed or not, of "<f4" or "<f8"."""
         content = b"".join(self._views(number))
         if len(content) % np.dtype(dtype).itemsize:
-            raise MessageError(f"field {number} has {len(content)} bytes, which are no whole numbers")
+            raise MessageError(
+                f"field {number} has {len(content)} bytes, which is not a whole number of elements"
+            )
         return np.frombuffer(content, dtype)
 
     def _views(self, number: int) -> list[memoryview]:
         found = self._fields.get(number, [])
         views = [content for content in found if isinstance(content, memoryview)]
         if len(views) < len(found):
-            raise MessageError(f"field {number} is an integer; bytes are expected")
+            raise MessageError(f"field {number} is an integer; expected bytes")
         return views
 
 
 @final
 class _Reader:
-    """Takes parts of a message from its front."""
+    """Reads parts of a message from its front."""
 
     def __init__(self, message: memoryview) -> None:
         self.rest = message
@@ -115,10 +117,10 @@ class _Reader:
             if byte < 128:
                 self.rest = self.rest[place + 1 :]
                 return value
-        raise MessageError("a number does not end")
+        raise MessageError("a variable-length number has no end")
 
     def _take(self, size: int) -> memoryview:
         if size > len(self.rest):
-            raise MessageError(f"{size} bytes are announced, of which {len(self.rest)} are there")
+            raise MessageError(f"a field of {size} bytes has only {len(self.rest)} bytes")
         taken, self.rest = self.rest[:size], self.rest[size:]
         return taken

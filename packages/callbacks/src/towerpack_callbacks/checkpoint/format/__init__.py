@@ -1,4 +1,4 @@
-"""What a checkpoint directory holds, how it is written and published, and how it is read."""
+"""The format of checkpoint directories, with functions to write, publish and read them."""
 
 import lazy_loader
 

@@ -1,4 +1,4 @@
-"""Where a checkpoint has the files of callbacks, for states that are too large for JSON."""
+"""The folders of callbacks' files in a checkpoint, for states that are too large for JSON."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LONGEST = 200  # of a name, in bytes; file systems take 255
 
 
 def folder_of(key: str) -> str:
-    """Returns the name of the folder for one callback's files, another one for each key.
+    """Returns the name of the folder for one callback's files, unique for each key.
 
     Args:
         key: the callback's key in the states of a checkpoint.
@@ -35,20 +35,22 @@ def folder_of(key: str) -> str:
 
 
 def key_of(folder: str) -> str:
-    """Returns the key that a folder belongs to, for people; a long one is cut."""
+    """Returns the key of a folder for display; a long key is truncated."""
     return unquote(folder)
 
 
 def add_files(path: Path, aside: Path, save: Callable[[Path], None]) -> None:
-    """Lets callbacks put files into an unfinished checkpoint.
+    """Makes callbacks add their files to an unfinished checkpoint.
 
     Args:
-        path: the name that the checkpoint will have.
-        aside: the directory in which it is made.
-        save: called with the path of the directory for the folders of all callbacks, which is not there yet.
+        path: the final path of the checkpoint.
+        aside: the directory in which it is created.
+        save: called with the path of the parent directory of all callbacks' folders, which does not exist
+            yet.
 
     Raises:
-        CheckpointWriteError: the operating system refused something, or what was put there is no file.
+        CheckpointWriteError: the operating system reported an error, or a callback wrote something that is
+            not a file.
     """
     directory = aside / CALLBACK_FILES
     try:
@@ -59,9 +61,9 @@ def add_files(path: Path, aside: Path, save: Callable[[Path], None]) -> None:
     if strange is not None:
         key = key_of(strange.relative_to(directory).parts[0])
         raise CheckpointWriteError(
-            f"The checkpoint {path} could not be written: save_files() of the callback {key} has put "
-            f"{strange.name} there, which is a symbolic link or no file at all. Copy files into the "
-            "directory, or link them by os.link."
+            f"The checkpoint {path} could not be written: save_files() of the callback {key} wrote "
+            f"{strange.name}, which is a symbolic link or not a file. Copy files into the directory, or "
+            "link them with os.link."
         )
 
 

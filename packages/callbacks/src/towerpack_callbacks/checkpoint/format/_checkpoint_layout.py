@@ -34,7 +34,7 @@ STATE = "state.json"
 VARIABLES = "variables"
 CALLBACK_FILES = "callbacks"
 
-# Hidden, so that a half-written one is never taken for a checkpoint.
+# Hidden, so that a partly written directory is never mistaken for a checkpoint.
 _ASIDE_PREFIX = ".writing-"
 
 _NAME = re.compile(r"model-\d+")
@@ -46,20 +46,20 @@ def checkpoint_name(global_step: int) -> str:
 
 
 def hidden_name(path: Path) -> Path:
-    """Returns a name beside `path` for something unfinished or no longer needed; no other call returns it."""
+    """Returns a unique hidden name next to `path`, for unfinished or discarded directories."""
     return path.with_name(f"{_ASIDE_PREFIX}{path.name}-{os.getpid()}-{time.monotonic_ns()}")
 
 
 def is_unfinished(path: Path) -> bool:
-    """Returns whether `path` has a hidden name: a checkpoint that is being written, or was left by a kill."""
+    """Returns whether `path` has a hidden name: a checkpoint in progress, or the remains of a killed run."""
     return path.name.startswith(_ASIDE_PREFIX)
 
 
 def remove_unfinished(directory: Path) -> None:
-    """Removes everything that a killed run has left under hidden names.
+    """Removes all hidden directories that a killed run has left.
 
     Raises:
-        OSError: a part of it could not be removed.
+        OSError: a directory could not be removed.
     """
     for leftover in directory.glob(f"{_ASIDE_PREFIX}*"):
         if leftover.is_symlink():
@@ -69,7 +69,7 @@ def remove_unfinished(directory: Path) -> None:
 
 
 def is_complete(path: Path) -> bool:
-    """Returns whether `path` is a checkpoint: it has a manifest, which is the last file to be written."""
+    """Returns whether `path` is a complete checkpoint: it has a manifest, the last file to be written."""
     return (path / MANIFEST).is_file()
 
 
@@ -90,12 +90,12 @@ def step_of(checkpoint: Path) -> int:
 
 
 def discard(path: Path) -> None:
-    """Removes an old checkpoint: first its name, at once, then its files. A failure is logged.
+    """Removes an old checkpoint: first its name, in one step, then its files. A failure is logged.
 
-    Nothing is lost by a failure; if the disk is the reason, the next write fails, too.
+    A failure loses no data; if the disk is the cause, the next write also fails.
     """
     try:
-        # Not into a new directory: on a full disk there is no room for one.
+        # Not into a new directory, which a full disk could not hold.
         hidden = hidden_name(path)
         os.rename(path, hidden)
         shutil.rmtree(hidden)

@@ -1,4 +1,4 @@
-"""States as JSON text and back, with the types of Python and NumPy that JSON lacks. Free of TensorFlow."""
+"""Converts states to JSON text and back, with Python and NumPy types that JSON lacks, without TensorFlow."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ import numpy as np
 
 __all__ = ["shown_value", "state_from_json", "state_to_json"]
 
-# An object with this key stands for a value that JSON lacks: {"__towerpack__": "tuple", "of": [1, 2]}.
+# An object with this key represents a value that JSON lacks: {"__towerpack__": "tuple", "of": [1, 2]}.
 _TAG, _OF = "__towerpack__", "of"
 _PLAIN = {int, float, bool, type(None)}
-# The reader of JSON makes one character of two surrogates.
+# The JSON reader merges two surrogates into one character.
 _PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 _NUMPY = re.compile(r"[<>|=](?:[biufc]\d+|[mM]8(?:\[\w+\])?)")
 _DEEPEST = 100
-# Also whole numbers of too many digits, and what contains itself.
+# Also whole numbers with too many digits, and values that contain themselves.
 _REFUSED = (TypeError, ValueError, RecursionError)
 
 
 def state_to_json(state: Mapping[str, Any]) -> str:
-    """Returns a state as JSON text, from which `state_from_json` makes an equal state of the same types.
+    """Converts a state to JSON text, from which `state_from_json` restores an equal state of the same types.
 
     None, bool, int, float, str, bytes, lists, tuples, dicts and NumPy's numbers, truth values, dates and
-    strings are kept exactly, also as keys of dicts. What JSON has is written as it is; the rest is an object
-    with the key "__towerpack__".
+    strings are kept exactly, also as keys of dicts. JSON types are written directly; other types become an
+    object with the key "__towerpack__".
 
     Raises:
-        TypeError: the state holds anything else, such as an array or an instance of a subclass; the message
-            names the place and the value.
+        TypeError: the state contains any other type, such as an array or an instance of a subclass; the
+            message names the path and the value.
     """
     state = dict(state)
     try:
@@ -40,16 +40,16 @@ def state_to_json(state: Mapping[str, Any]) -> str:
     except _REFUSED as error:
         raise TypeError(
             f"{_find_culprit(state)}, which JSON cannot express. Let state_dict() return numbers, strings, "
-            "bytes, lists, tuples and dicts, of these very types: list(x), dict(x) or x.tolist() make them. "
-            "Arrays belong into files, by save_files(directory)."
+            "bytes, lists, tuples and dicts, not of subclasses: convert with list(x), dict(x) or "
+            "x.tolist(). Write arrays to files, in save_files(directory)."
         ) from error
 
 
 def state_from_json(text: str) -> Any:
-    """Returns the state of `state_to_json`; text without tags is read as any JSON.
+    """Restores a state from the text of `state_to_json`; text without tags is read as plain JSON.
 
     Raises:
-        ValueError: the text is no JSON, or has a tag of another release.
+        ValueError: the text is not JSON, or contains an unknown tag of another release.
     """
     try:
         return json.loads(text, object_hook=_untagged)
@@ -58,7 +58,7 @@ def state_from_json(text: str) -> Any:
 
 
 def shown_value(value: Any) -> str:
-    """Returns a value of a state for people: as JSON, or as Python writes it where JSON lacks a type."""
+    """Formats a value of a state for display: as JSON, or as a Python literal if JSON lacks a type."""
     if _TAG in state_to_json({"value": value}):
         return repr(value)
     return json.dumps(value, ensure_ascii=False)
@@ -75,7 +75,7 @@ def _tagged(value: Any, depth: int = 0) -> Any:
     if depth > _DEEPEST:
         raise ValueError("nested too deeply")
     if kind is list:
-        # Most long lists hold numbers alone.
+        # Most long lists contain only numbers.
         return value if _PLAIN.issuperset(map(type, value)) else [_tagged(part, depth + 1) for part in value]
     if kind is dict:
         return _tagged_dict(value, depth)
@@ -103,7 +103,7 @@ def _tagged_scalar(value: Any) -> dict[str, Any]:
         tagged = _tag(value.dtype.str, _base64(value.tobytes()))
         if type(_untagged(tagged)) is kind:
             return tagged
-    raise TypeError(f"{kind} has no form in JSON")
+    raise TypeError(f"{kind} cannot be written as JSON")
 
 
 def _tag(name: str, content: Any) -> dict[str, Any]:
@@ -111,7 +111,7 @@ def _tag(name: str, content: Any) -> dict[str, Any]:
 
 
 def _untagged(found: dict[str, Any]) -> Any:
-    """Makes the value of an object with a tag; inner objects are values already."""
+    """Returns the value of a tagged object; inner objects are already converted."""
     if _TAG not in found:
         return found
     name, content = found[_TAG], found[_OF]
@@ -119,7 +119,7 @@ def _untagged(found: dict[str, Any]) -> Any:
         return _MAKERS[name](content)
     if isinstance(name, str) and _NUMPY.fullmatch(name):
         return np.frombuffer(_bytes(content), name)[0]
-    raise ValueError(f"received an object with {_TAG!r}: {name!r:.60}, which this release does not know")
+    raise ValueError(f"received an object with {_TAG!r}: {name!r:.60}, which this release does not support")
 
 
 def _base64(content: bytes) -> str:
@@ -149,7 +149,7 @@ def _is_plain_text(text: str) -> bool:
 
 
 def _find_culprit(value: Any, where: str = "state", depth: int = 0) -> str:
-    """Names the first part of a state that has no form in JSON."""
+    """Returns the path and value of the first part of a state that cannot be written as JSON."""
     if depth > _DEEPEST:
         return f"{where:.60}… is nested too deeply or contains itself"
     parts: Any = value.items() if type(value) is dict else ()
@@ -160,7 +160,7 @@ def _find_culprit(value: Any, where: str = "state", depth: int = 0) -> str:
             return _find_culprit(key, f"the key {key!r:.60} of {where}", depth + 1)
         if _is_refused(part):
             return _find_culprit(part, f"{where}[{key!r}]", depth + 1)
-    if type(value) is int:  # Python writes no more than some thousand digits
+    if type(value) is int:  # Python limits the number of digits
         return f"{where} is a whole number of {value.bit_length()} bits"
     return f"{where} is {value!r:.200} of type {type(value).__name__}"
 

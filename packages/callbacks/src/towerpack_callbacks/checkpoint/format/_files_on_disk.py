@@ -1,4 +1,4 @@
-"""The files of a checkpoint as the disk holds them: which it shares with others, and what they take."""
+"""The files of a checkpoint on the disk: hard links and disk usage."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _UNITS = ("bytes", "kB", "MB", "GB", "TB")
 
 
 def files_below(directory: Path) -> Iterator[Path]:
-    """Yields all that is no directory, in a directory and those in it, by name; symbolic links, too.
+    """Yields all files and symbolic links below a directory, sorted by name.
 
-    What is taken away meanwhile is left out: a run that goes on may do so.
+    Files that disappear during the search are left out: a running training may remove files.
 
     Raises:
         OSError: the directory cannot be read.
@@ -29,16 +29,16 @@ def files_below(directory: Path) -> Iterator[Path]:
 
 
 def is_shared(file: Path) -> bool:
-    """Returns whether a file has another name, too: a hard link to what somebody else has written.
+    """Returns whether a file is a hard link with several names, written by another owner.
 
-    Its content is the affair of who wrote it, and may be many times what is new in a checkpoint. So it is
-    neither flushed to the disk nor given a checksum here.
+    Its writer is responsible for its content, which may be much larger than the new part of a checkpoint.
+    Therefore it is neither flushed to the disk nor given a checksum here.
     """
     return file.stat().st_nlink > 1
 
 
 def disk_usage(directories: Iterable[Path]) -> int:
-    """Returns the bytes that directories hold on the disk together; a file with several names counts once."""
+    """Returns the total disk usage of directories in bytes; a file with several names counts once."""
     held = {}
     for directory in directories:
         for file in files_below(directory):
@@ -49,7 +49,7 @@ def disk_usage(directories: Iterable[Path]) -> int:
 
 
 def readable_size(size: float) -> str:
-    """Returns a number of bytes in words, such as "7.31 GB"."""
+    """Formats a number of bytes, such as "7.31 GB"."""
     unit = 0
     while size >= 1000 and unit < len(_UNITS) - 1:
         size, unit = size / 1000, unit + 1

@@ -1,4 +1,4 @@
-"""The manifest of a checkpoint: its files, their sizes, and who wrote them. Free of TensorFlow."""
+"""The manifest of a checkpoint: its files, their sizes, and the writer's versions. Needs no TensorFlow."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _FORMAT = 1
 
 
 def make_manifest(directory: Path, tensorflow: str) -> dict[str, Any]:
-    """Describes the files in a directory and in those below.
+    """Describes all files below a directory.
 
-    The format is that of checkpoints without files of callbacks. A release that knows none has no callback
-    that takes them, and finds all else where it was.
+    The format number is that of checkpoints without callbacks' files. A release without support for such
+    files also has no callback that reads them, and finds all other files in their usual place.
 
     Args:
         directory: the checkpoint, without its manifest.
@@ -36,7 +36,7 @@ def make_manifest(directory: Path, tensorflow: str) -> dict[str, Any]:
     for file in files_below(directory):
         name = file.relative_to(directory).as_posix()
         files[name] = {"bytes": file.stat().st_size}
-        # In TensorFlow's index is a checksum of each tensor, which its reader compares.
+        # TensorFlow's index has a checksum of each tensor, which its reader verifies.
         if not name.startswith(f"{VARIABLES}.data-") and not is_shared(file):
             files[name]["crc32"] = _file_crc32(file)
     versions = {
@@ -50,7 +50,7 @@ def make_manifest(directory: Path, tensorflow: str) -> dict[str, Any]:
 
 
 def _manifest_crc32(manifest: Mapping[str, Any]) -> int:
-    """Computes the CRC-32 of a manifest's content, its own checksum left out."""
+    """Computes the CRC-32 of a manifest's content without its own checksum."""
     content = {key: value for key, value in manifest.items() if key != "crc32"}
     return zlib.crc32(json.dumps(content, sort_keys=True).encode())
 
@@ -72,9 +72,9 @@ def _file_crc32(file: Path) -> int:
 
 
 def wrong_file(directory: Path) -> str | None:
-    """Returns the first file that is missing or of another size than the manifest says, or None.
+    """Returns the first file that is missing or whose size differs from the manifest, or None.
 
-    A manifest that cannot be read is such a file itself. Contents are not read; `read_checkpoint` does.
+    An unreadable manifest counts as such a file. Contents are not read, unlike in `read_checkpoint`.
     """
     try:
         manifest = read_manifest(directory)
@@ -96,19 +96,19 @@ def read_manifest(directory: Path) -> dict[str, Any]:
         versions = manifest.get("versions")
         writer = versions.get("towerpack-callbacks") if isinstance(versions, dict) else None
         raise CheckpointError(
-            f"{directory} has format {number!r}; this version reads format {_FORMAT}. "
-            f"Read it by the release that wrote it: towerpack-callbacks {writer or 'of that time'}."
+            f"{directory} has format {number!r}; this version reads format {_FORMAT}. Read it with the "
+            f"release that wrote it: towerpack-callbacks {writer or 'of that time'}."
         )
     if not _is_manifest(manifest):
         raise CheckpointError(
-            f"{directory / MANIFEST} is damaged: it is not what a checkpoint's manifest says. "
-            "Go on from another checkpoint."
+            f"{directory / MANIFEST} is damaged: it is not the manifest of a checkpoint. Resume from "
+            "another checkpoint."
         )
     return manifest
 
 
 def _is_manifest(manifest: dict[str, Any]) -> bool:
-    """Whether it has the parts of a manifest, and its own checksum; those of earlier releases have none."""
+    """Whether it has the parts of a manifest, and a correct checksum; earlier releases wrote no checksum."""
     if set(manifest) - {"crc32"} != {"format", "files", "versions"}:
         return False
     files, versions = manifest["files"], manifest["versions"]
@@ -124,29 +124,30 @@ def _is_entry(entry: Any) -> bool:
 
 
 def check_files(directory: Path, manifest: dict[str, Any]) -> None:
-    """Compares files with what the manifest says.
+    """Compares files with the manifest.
 
     Raises:
-        CheckpointError: a file is missing, or has another size or checksum.
+        CheckpointError: a file is missing, or its size or checksum differs.
     """
     for name, expected in manifest["files"].items():
         file = directory / name
         if not _is_whole(file, **expected):
             raise CheckpointError(
-                f"{file} is missing or damaged: its size or checksum is not what {MANIFEST} says. "
-                "Go on from another checkpoint."
+                f"{file} is missing or damaged: its size or checksum differs from {MANIFEST}. Resume from "
+                "another checkpoint."
             )
 
 
 def _is_whole(file: Path, bytes: int, crc32: int | None = None) -> bool:
     if not file.is_file() or file.stat().st_size != bytes:
         return False
-    # The file of the variables has its checksums in its index, and a linked one where it was written.
+    # The index of the variables contains their checksums; a linked file has its checksum where it was
+    # written.
     return crc32 is None or _file_crc32(file) == crc32
 
 
 def read_json(file: Path) -> dict[str, Any]:
-    """Reads a file that holds a JSON object, in which types that JSON lacks may be.
+    """Reads a file with a JSON object, which may contain tagged types that JSON lacks.
 
     Raises:
         CheckpointError: the file is damaged.

@@ -1,8 +1,8 @@
-"""The names that stand for a checkpoint: `latest`, those of the best ones, and those of users.
+"""Pointers to checkpoints: `latest`, those of the best ones, and links made by users.
 
-Such a name is a symbolic link. Where a file system has none, it is a text file with the checkpoint's name.
-A copy of a log directory may have a directory in place of a link (`scp -r`, `cp -rL`, object stores), which
-gets old when the run goes on: then the steps decide, and not the name.
+A pointer is a symbolic link, or, on file systems without links, a text file with the checkpoint's name. A
+copy of a log directory may contain a directory in place of a link (`scp -r`, `cp -rL`, object stores), which
+becomes outdated when the run continues: then the steps decide instead of the name.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _ONE_NAME = re.compile(r"[^./\0\r\n][^/\0\r\n]*")
 
 
 def target_of(pointer: Path) -> Path | None:
-    """Returns the checkpoint that a name stands for: of a copy, itself; None if there is none."""
+    """Returns the target of a pointer; a copied directory is its own target. None if absent."""
     if is_complete(pointer):
         return pointer.resolve()
     named = _named_in(pointer)
@@ -47,15 +47,16 @@ def target_of(pointer: Path) -> Path | None:
 
 
 def _named_in(pointer: Path) -> Path | None:
-    """Returns the path that a text file in the place of a link names, or None.
+    """Returns the path in a text file that replaces a link, or None.
 
-    A file of another kind may grow meanwhile, so its size says nothing: a bounded part of it is read.
+    A file of another kind may grow during the read, so its size is no safe limit: only a bounded part is
+    read.
     """
     try:
         if not pointer.is_file():
             return None
         with pointer.open("rb") as file:
-            content = file.read(_LONGEST_NAME + 2)  # and one end of line
+            content = file.read(_LONGEST_NAME + 2)  # and one line end
         name = content.decode().strip()
     except (OSError, ValueError):
         return None
@@ -65,15 +66,15 @@ def _named_in(pointer: Path) -> Path | None:
 
 
 def _is_copy(pointer: Path) -> bool:
-    """Whether there is a directory in the place of a link."""
+    """Whether the pointer is a directory instead of a link."""
     return pointer.is_dir() and not pointer.is_symlink()
 
 
 def latest_checkpoint(directory: str | Path) -> Path | None:
-    """Returns the checkpoint to go on from, or None if there is none.
+    """Returns the checkpoint to resume from, or None if the directory contains none.
 
-    It is the one that `latest` leads to. If that is a directory of its own, it may be older than the others:
-    then the whole checkpoint with the highest step is returned.
+    This is the target of `latest`. If `latest` is a copied directory, it may be older than the others: then
+    the complete checkpoint with the highest step is returned.
     """
     pointer, there = Path(directory) / LATEST, all_checkpoints(directory)
     if not _is_copy(pointer):
@@ -84,7 +85,7 @@ def latest_checkpoint(directory: str | Path) -> Path | None:
 
 
 def _step_in(checkpoint: Path) -> int | None:
-    """Returns the step of a checkpoint; None if the checkpoint is not whole."""
+    """Returns the step of a checkpoint; None if the checkpoint is incomplete."""
     wrong = wrong_file(checkpoint)
     if wrong is None:
         if is_named_by_step(checkpoint):
@@ -92,18 +93,18 @@ def _step_in(checkpoint: Path) -> int | None:
         with contextlib.suppress(CheckpointError, KeyError, TypeError, ValueError):
             return int(read_json(checkpoint / STATE)["loop"]["global_step"])
         wrong = STATE
-    _log.warning("The checkpoint %s is not whole: %s is missing or damaged.", checkpoint, wrong)
+    _log.warning("The checkpoint %s is incomplete: %s is missing or damaged.", checkpoint, wrong)
     return None
 
 
 def pointers_in(directory: Path) -> dict[Path, Path]:
-    """Returns the names in a directory that stand for checkpoints, with what each one stands for."""
+    """Returns the pointers in a directory with their target checkpoints."""
     found = ((path, _stands_for(path)) for path in directory.iterdir())
     return {path: target for path, target in found if target is not None}
 
 
 def linked(directory: Path) -> set[Path]:
-    """Returns what other names in a directory stand for: the latest, the best, and those of users."""
+    """Returns the targets of all pointers in a directory: the latest, the best, and those of users."""
     return set(pointers_in(directory).values())
 
 
@@ -117,9 +118,9 @@ def _stands_for(path: Path) -> Path | None:
 
 
 def _twins(copy: Path) -> list[Path]:
-    """Lists the checkpoints beside a copy that are the same one, those first that its name is made for.
+    """Lists the checkpoints equal to a copied directory, preferring those that its name usually points to.
 
-    Their manifests are equal, with the checksums in them.
+    Their manifests are equal, including the checksums.
     """
     content = (copy / MANIFEST).read_bytes()
     there = [path for path in copy.parent.glob("*-*") if _WITH_STEP.fullmatch(path.name) and path != copy]
@@ -130,13 +131,13 @@ def _twins(copy: Path) -> list[Path]:
 
 
 def point_to(pointer: Path, target: Path) -> None:
-    """Makes `pointer` stand for `target`, in the same directory, in one atomic step.
+    """Makes `pointer` refer to `target`, in the same directory, in one atomic step.
 
-    A directory in its place, the copy of a link, is removed if the checkpoint that it is a copy of is there;
-    else it gets the name of its step, or another one that is free.
+    If `pointer` is a directory, the copy of a link, it is removed if its original checkpoint exists;
+    otherwise it is renamed after its step or to another free name.
 
     Raises:
-        CheckpointWriteError: the system refused; the name stands for what it did.
+        CheckpointWriteError: the operating system reported an error; the pointer is unchanged.
     """
     try:
         if _is_copy(pointer):
@@ -146,7 +147,7 @@ def point_to(pointer: Path, target: Path) -> None:
         sync(pointer.parent)
     except OSError as error:
         raise CheckpointWriteError(
-            f"The link {pointer} could not be set to {target.name}: {error}. The checkpoints are whole. "
+            f"The link {pointer} could not be set to {target.name}: {error}. The checkpoints are complete. "
             "Free space or fix the permissions of its directory, then resume."
         ) from error
 
@@ -154,7 +155,7 @@ def point_to(pointer: Path, target: Path) -> None:
 def _link(path: Path, name: str) -> None:
     try:
         path.symlink_to(name)
-    except OSError:  # a file system without links; whatever else is wrong refuses a file, too
+    except OSError:  # a file system without links; other errors also prevent writing a file
         path.write_text(f"{name}\n", encoding="utf-8")
         sync(path)
 
@@ -168,5 +169,5 @@ def _make_way(copy: Path) -> None:
     own = copy.with_name(checkpoint_name(step or 0) if copy.name == LATEST else f"{copy.name}-{step}")
     if step is None or os.path.lexists(own):
         own = free_name(copy)
-    _log.warning("%s is a directory, where a link was expected; it is now %s.", copy, own.name)
+    _log.warning("%s is a directory, expected a link; renamed it to %s.", copy, own.name)
     os.rename(copy, own)

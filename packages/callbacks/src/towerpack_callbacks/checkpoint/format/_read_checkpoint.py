@@ -37,8 +37,8 @@ class Checkpoint:
     Attributes:
         path: the directory.
         variables: arrays by variable name.
-        state: everything else, as it was given to `write_checkpoint`.
-        versions: of Python, NumPy and TensorFlow, when it was written.
+        state: all other data, as passed to `write_checkpoint`.
+        versions: versions of Python, NumPy and TensorFlow that wrote it.
     """
 
     path: Path
@@ -48,22 +48,22 @@ class Checkpoint:
 
     @property
     def callback_files(self) -> Path:
-        """The directory with a folder for each callback that has put files there; absent if none has."""
+        """The directory with a folder for each callback that wrote files; absent without such files."""
         return self.path / CALLBACK_FILES
 
 
 def read_checkpoint(path: str | Path) -> Checkpoint:
-    """Reads a checkpoint directory, or the latest one in a log directory, and checks it.
+    """Reads and checks a checkpoint directory, or the latest checkpoint in a log directory.
 
     Raises:
-        CheckpointError: there is no checkpoint, or it is incomplete, damaged, or of an unknown format.
+        CheckpointError: the checkpoint is missing, incomplete, damaged, or of an unknown format.
     """
     directory = Path(path)
     if not is_complete(directory):
         latest = target_of(directory) or latest_checkpoint(directory)
         if latest is None:
             raise CheckpointError(
-                f"{directory} is no checkpoint, and holds none. Expected a directory with {MANIFEST}, "
+                f"{directory} is not a checkpoint and contains none. Expected a directory with {MANIFEST}, "
                 "such as train_log/run/model-1000, or a directory of such directories."
             )
         directory = latest
@@ -78,13 +78,13 @@ def read_checkpoint(path: str | Path) -> Checkpoint:
 
 
 def load_variables(path: str | Path) -> dict[str, np.ndarray]:
-    """Reads arrays by variable name from whatever `path` is.
+    """Reads arrays by variable name from a checkpoint, an archive or a Caffe model.
 
     Args:
         path: a checkpoint or log directory of this package, a TensorFlow checkpoint (its prefix, one of its
-            files, or a directory with a `checkpoint` file), a `.npz` archive, or a `.caffemodel`, as
-            `load_caffe` reads it. What `tf.train.Checkpoint` wrote comes under the names the variables had,
-            such as "fc0/kernel"; where two share one, under their paths through the objects.
+            files, or a directory with a `checkpoint` file), a `.npz` archive, or a `.caffemodel`, read by
+            `load_caffe`. Variables written by `tf.train.Checkpoint` keep their names, such as "fc0/kernel";
+            variables that share a name are named by their object paths.
 
     Raises:
         CheckpointError: `path` cannot be read as any of these.
@@ -94,9 +94,10 @@ def load_variables(path: str | Path) -> dict[str, np.ndarray]:
         return _read_npz(path)
     if path.suffix in _OF_KERAS:
         raise CheckpointError(
-            f"{path} is a file of Keras, which Keras reads: model = keras.saving.load_model(path), or "
-            "model.load_weights(path), in eager mode. Then give the model: use_keras(model) begins with its "
-            "weights; or restore {variable.path: variable.numpy() for variable in model.variables}."
+            f"{path} is a Keras file. Read it with Keras in eager mode: model = "
+            "keras.saving.load_model(path), or model.load_weights(path). Then pass the model: "
+            "use_keras(model) starts from its weights; or restore "
+            "{variable.path: variable.numpy() for variable in model.variables}."
         )
     if path.suffix == ".caffemodel":
         return load_caffe(path)
@@ -110,14 +111,14 @@ def load_variables(path: str | Path) -> dict[str, np.ndarray]:
 
 
 def _latest_of_tensorflow(directory: Path) -> Path:
-    # Not by latest_checkpoint(), which takes brackets in a path for a pattern.
+    # Not by latest_checkpoint(), which interprets brackets in a path as a pattern.
     try:
         state = tf.train.get_checkpoint_state(str(directory))
     except ValueError as error:
         raise CheckpointError(f"{directory} cannot be read: {error}.") from error
     prefix = Path(state.model_checkpoint_path) if state is not None and state.model_checkpoint_path else None
     if prefix is None or not (prefix.exists() or prefix.with_name(f"{prefix.name}.index").exists()):
-        raise CheckpointError(f"{directory} names no TensorFlow checkpoint that is there.")
+        raise CheckpointError(f"{directory} refers to a TensorFlow checkpoint that does not exist.")
     return prefix
 
 

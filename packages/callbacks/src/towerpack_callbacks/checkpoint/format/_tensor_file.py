@@ -1,4 +1,4 @@
-"""TensorFlow's own checkpoint files: written beside any graph and session in use, and read by name."""
+"""TensorFlow's checkpoint files: written independently of any graph and session in use, read by name."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ _VALUE = "/.ATTRIBUTES/VARIABLE_VALUE"
 
 @final
 class TensorFile:
-    """Writes files of arrays, through a small graph that is built once for the same names and types.
+    """Writes arrays to files, through a small graph that is reused for the same names and types.
 
-    The training graph is final, and may be running; and building a graph for each file would hold the
-    interpreter while the training needs it. Close it, or use it as a context.
+    The training graph is final and may be running, and building a graph for each file would hold the
+    interpreter lock that the training needs. Close the object, or use it as a context manager.
     """
 
     def __init__(self) -> None:
@@ -42,7 +42,8 @@ class TensorFile:
         """Writes arrays by name to `<prefix>.index` and `<prefix>.data-…`.
 
         Raises:
-            TypeError: TensorFlow's files cannot hold an array, or there is none; the message names it.
+            TypeError: there is no array, or one has a type that TensorFlow's files cannot hold; the message
+                names it.
             tf.errors.OpError: the files cannot be written.
         """
         names = sorted(variables)
@@ -60,7 +61,7 @@ class TensorFile:
                 raise type(error)(error.node_def, error.op, message) from None
 
     def close(self) -> None:
-        """Closes its session."""
+        """Closes the session."""
         if self._sess is not None:
             self._sess.close()
         self._sess = self._built_for = None
@@ -87,34 +88,34 @@ class TensorFile:
 
 def _check_arrays(variables: Mapping[str, np.ndarray]) -> None:
     if not variables:
-        raise TypeError("there is no variable, and a file of TensorFlow holds at least one. Give one")
-    if not all(variables):  # TensorFlow ends the process
-        raise TypeError("a variable has the empty name. Give it another one")
+        raise TypeError("there is no variable, but a TensorFlow file needs at least one. Give one")
+    if not all(variables):  # TensorFlow would abort the process
+        raise TypeError("a variable has an empty name. Give it another one")
     for name, array in variables.items():
         if isinstance(array, np.ma.MaskedArray):
             raise TypeError(
-                f"the variable {name!r} is a masked array, whose mask would be lost. Fill it first"
+                f"the variable {name!r} is a masked array, and its mask would be lost. Fill it first"
             )
         dtype = np.asarray(array).dtype
         if dtype.kind not in "OSU" and not _is_kept(dtype):
             raise TypeError(
-                f"the variable {name!r} has type {dtype}, which files of TensorFlow do not keep. "
-                "Convert it first"
+                f"the variable {name!r} has type {dtype}, which TensorFlow files cannot store. Convert it "
+                "first"
             )
 
 
 def _is_kept(dtype: np.dtype[Any]) -> bool:
-    """Whether an array of this type comes back with this type, its byte order among it."""
+    """Whether an array of this type is restored with the same type and byte order."""
     try:
         kind = tf.as_dtype(dtype)
     except TypeError:
         return False
-    # Those of qint8 and its like come back as integers.
+    # Arrays of qint8 and similar types are restored as integers.
     return not kind.is_quantized and bool(np.dtype(kind.as_numpy_dtype) == dtype)
 
 
 def read_tensors(prefix: Path) -> dict[str, np.ndarray]:
-    """Reads the variables of a TensorFlow checkpoint by name, also of one that `tf.train.Checkpoint` wrote.
+    """Reads the variables of a TensorFlow checkpoint by name, including those of `tf.train.Checkpoint`.
 
     Raises:
         CheckpointError: the checkpoint cannot be read, or is damaged.
@@ -128,7 +129,9 @@ def read_tensors(prefix: Path) -> dict[str, np.ndarray]:
             return {name: reader.get_tensor(key) for key, name in names.items()}
     except (tf.errors.OpError, ValueError, RuntimeError, OSError) as error:
         if "Checksum does not match" in str(error):
-            raise CheckpointError(f"{prefix}: {error}. It is damaged: go on from another one.") from error
+            raise CheckpointError(
+                f"{prefix}: {error}. It is damaged: resume from another checkpoint."
+            ) from error
         raise CheckpointError(
             f"{prefix} cannot be read as a TensorFlow checkpoint: {error}. "
             "Expected a prefix such as train_log/run/model-1000/variables."
@@ -137,10 +140,10 @@ def read_tensors(prefix: Path) -> dict[str, np.ndarray]:
 
 @contextlib.contextmanager
 def _plain_path(prefix: Path) -> Iterator[str]:
-    """Gives a path to the same files that has plain characters only.
+    """Yields a path to the same files that contains only plain characters.
 
-    TensorFlow takes some characters of a path, such as brackets, for a pattern, and then finds no file; what
-    is no UTF-8 it refuses.
+    TensorFlow interprets some characters of a path, such as brackets, as a pattern and then finds no file; it
+    refuses paths that are not UTF-8.
     """
     if _PLAIN.fullmatch(str(prefix)):
         yield str(prefix)
@@ -150,7 +153,7 @@ def _plain_path(prefix: Path) -> Iterator[str]:
             yield f"/proc/self/fd/{descriptor}/{prefix.name}"
         finally:
             os.close(descriptor)
-    else:  # of somebody else's: ours are called `variables`
+    else:  # written by another program: ours are called `variables`
         with tempfile.TemporaryDirectory() as directory:
             for file in prefix.parent.iterdir():
                 if file.name == prefix.name or file.name.startswith(f"{prefix.name}."):
@@ -162,8 +165,8 @@ def _plain_path(prefix: Path) -> Iterator[str]:
 def _variable_names(object_graph: Any) -> dict[str, str]:
     """Returns variable names by key of an object-based checkpoint.
 
-    A variable keeps the name it had where it was made, such as "fc0/kernel". Where it had no name, or shares
-    its name with another one, it is called by its path through the objects, such as "model/encoder/w".
+    A variable keeps its original name, such as "fc0/kernel". Without a name, or if two variables share one,
+    it is named by its object path, such as "model/encoder/w".
 
     Args:
         object_graph: the value under `_OBJECT_GRAPH`, a serialized `TrackableObjectGraph`.

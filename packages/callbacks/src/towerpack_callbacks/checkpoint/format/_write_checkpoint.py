@@ -1,4 +1,4 @@
-"""Makes a checkpoint directory out of arrays and a state, whole or not at all."""
+"""Writes a checkpoint directory from arrays and a state, atomically."""
 
 from __future__ import annotations
 
@@ -34,18 +34,17 @@ def write_checkpoint(path: Path, variables: Mapping[str, np.ndarray], state: Map
     """Writes a checkpoint directory.
 
     Args:
-        path: the directory to make. If it is there already, it is replaced.
-        variables: arrays by variable name, at least one, of types that TensorFlow has.
-        state: whatever else must be kept: numbers, strings, bytes, lists, tuples and dicts, as
-            `state_to_json` takes them.
+        path: the directory to create. An existing one is replaced.
+        variables: arrays by variable name, at least one, of types that TensorFlow supports.
+        state: all other data: numbers, strings, bytes, lists, tuples and dicts that `state_to_json` accepts.
 
     Returns:
         `path`.
 
     Raises:
-        CheckpointWriteError: the disk is full, read-only, not permitted, …, or there is no variable, or one
-            of a type that TensorFlow lacks, or `state` holds something that `state_to_json` refuses; nothing
-            was changed.
+        CheckpointWriteError: the disk is full, read-only, not permitted, …; there is no variable, or one has
+            a type that TensorFlow lacks; or `state_to_json` refuses a part of `state`. Existing files are
+            unchanged.
     """
     encoded = encode_state(path, state)
     try:
@@ -58,10 +57,10 @@ def write_checkpoint(path: Path, variables: Mapping[str, np.ndarray], state: Map
 
 
 def begin_checkpoint(path: Path) -> Path:
-    """Makes the hidden directory that will be the checkpoint `path`, and returns where it is.
+    """Creates the hidden directory that will become the checkpoint `path`, and returns its path.
 
     Raises:
-        CheckpointWriteError: it cannot be made.
+        CheckpointWriteError: the directory cannot be created.
     """
     aside = hidden_name(path)
     try:
@@ -73,7 +72,7 @@ def begin_checkpoint(path: Path) -> Path:
 
 @contextlib.contextmanager
 def removed_after_error(aside: Path) -> Iterator[None]:
-    """Removes an unfinished checkpoint if the block raises anything."""
+    """Removes an unfinished checkpoint if the block raises an exception."""
     try:
         yield
     except BaseException:
@@ -82,10 +81,10 @@ def removed_after_error(aside: Path) -> Iterator[None]:
 
 
 def encode_state(path: Path, state: Mapping[str, Any]) -> str:
-    """Returns the state as JSON, which is a copy of it, too.
+    """Encodes the state as JSON, which also serves as a copy.
 
     Raises:
-        CheckpointWriteError: JSON cannot express it; the message names the part.
+        CheckpointWriteError: the state cannot be written as JSON; the message names the part.
     """
     try:
         return state_to_json(state)
@@ -96,17 +95,18 @@ def encode_state(path: Path, state: Mapping[str, Any]) -> str:
 def write_files(
     path: Path, aside: Path, variables: Mapping[str, np.ndarray], encoded_state: str, tensor_file: TensorFile
 ) -> None:
-    """Does the work of `write_checkpoint`, in a directory that `begin_checkpoint` has made.
+    """Does the work of `write_checkpoint`, in a directory created by `begin_checkpoint`.
 
     Args:
-        path: the name that the directory gets.
-        aside: the directory, in which files of callbacks may be.
+        path: the final path of the directory.
+        aside: the hidden directory, which may contain callbacks' files.
         variables: arrays by variable name.
         encoded_state: from `encode_state`.
         tensor_file: the writer of the variables.
 
     Raises:
-        CheckpointWriteError: whatever the operating system or TensorFlow refused; nothing was changed.
+        CheckpointWriteError: the operating system or TensorFlow reported an error; existing files are
+            unchanged.
     """
     try:
         with removed_after_error(aside):
@@ -124,7 +124,7 @@ def write_files(
 
 
 def _sync_all(directory: Path) -> None:
-    """Flushes what is new in a directory to the disk: files, and the names in it and in those below."""
+    """Flushes the new files of a directory and all its directory entries to the disk."""
     directories = {directory}
     for file in files_below(directory):
         directories |= {parent for parent in file.parents if parent.is_relative_to(directory)}
@@ -135,19 +135,19 @@ def _sync_all(directory: Path) -> None:
 
 
 def not_written(path: Path, reason: str) -> CheckpointWriteError:
-    """Makes the error for what the system refused while a checkpoint was written."""
+    """Makes the error for a failed write of a checkpoint."""
     if not path.parent.is_dir():
         return CheckpointWriteError(
-            f"The checkpoint {path} could not be written: the directory {path.parent} is gone, and the "
-            "checkpoints that were in it. Find out what removes or unmounts it, then resume."
+            f"The checkpoint {path} could not be written: the directory {path.parent} is gone, with the "
+            "checkpoints in it. Find the cause of its removal or unmount, then resume."
         )
     return CheckpointWriteError(
-        f"The checkpoint {path} could not be written: {reason}. Earlier checkpoints are whole. "
-        "Free space or fix the permissions of its directory, then resume."
+        f"The checkpoint {path} could not be written: {reason}. Earlier checkpoints are complete. Free "
+        "space or fix the permissions of its directory, then resume."
     )
 
 
 def _reason(error: Exception, aside: Path) -> str:
-    """Returns the text of an error; of TensorFlow's many lines, the one that names the file."""
+    """Returns the text of an error; for TensorFlow's multi-line errors, the line that names the file."""
     text = str(error)
     return next((line for line in text.splitlines() if line.startswith(str(aside))), text)

@@ -1,4 +1,4 @@
-"""Values of variables: copied out of a session, and set in one."""
+"""Reads values of variables from a session and assigns them."""
 
 from ._snapshot_ops import add_copies, copies_or_variables
 from ._variable_values import assign_variables, complete_copies, initial_feeds, snapshot_variables

@@ -1,4 +1,4 @@
-"""Copies variables by ops of the graph, on all cores, without the interpreter's lock."""
+"""Copies variables with graph ops, on all cores, without the interpreter lock."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ __all__ = ["add_copies", "copies_or_variables"]
 
 _SCOPE = "towerpack_copies"
 
-# TensorFlow 2.21 stores and fetches these, but has no op that copies them.
+# TensorFlow 2.21 stores and fetches these types but has no op that copies them.
 _NOT_COPIED = re.compile(r"float[48]_.*|u?int[24]")
 
 
 def add_copies(graph: tf.Graph, collections: Sequence[str]) -> None:
-    """Adds an op for each variable that copies it, for `copies_or_variables`; once for all savers of a graph.
+    """Adds an op that copies each variable, for `copies_or_variables`; once for all savers of a graph.
 
-    TensorFlow returns a fetched variable by copying it, in one thread that holds the interpreter's lock, into
-    new pages. A copy made by the graph is returned as it is, which takes a fraction of the
-    time. On GPUs a fetched value is a copy anyway.
+    TensorFlow copies a fetched variable into new memory pages, in one thread that holds the interpreter lock.
+    A copy made by the graph is returned directly, which takes a fraction of the time. On GPUs a fetched value
+    is always a copy.
     """
     if graph.finalized or tf.config.list_physical_devices("GPU"):
         return
@@ -33,7 +33,7 @@ def add_copies(graph: tf.Graph, collections: Sequence[str]) -> None:
 
 
 def copies_or_variables(graph: tf.Graph, collections: Sequence[str]) -> Mapping[str, tf.Tensor | tf.Variable]:
-    """Returns what to fetch for the values of all variables, by name: their copies, where there are any."""
+    """Returns the tensors to fetch for all variables, by name: their copies if they exist."""
     found = variables_in(graph, collections)
     copies = {name: _copy_of(graph, name) for name in found}
     return {name: variable if copies[name] is None else copies[name] for name, variable in found.items()}

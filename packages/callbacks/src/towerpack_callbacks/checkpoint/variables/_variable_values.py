@@ -1,4 +1,4 @@
-"""Reads variables out of a session and sets them, without adding ops to its graph."""
+"""Reads and assigns variables of a session without adding ops to its graph."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from ...graph import take_copies
 
 __all__ = ["assign_variables", "complete_copies", "initial_feeds", "snapshot_variables", "variables_in"]
 
-# Where an array begins at a multiple of it, a feed needs no copy of TensorFlow's own.
+# TensorFlow does not copy a fed array whose address is a multiple of this.
 _ALIGNMENT = 64
 
-# The names of variables that were given values. A tuple, as TensorFlow writes collections of other keys into
-# its files.
+# The names of variables that were assigned values. The key is a tuple because TensorFlow exports collections
+# with string keys.
 _ASSIGNED = ("towerpack_assigned_variables",)
 
-# Variables that a session initialises, and that values can be assigned to.
+# Variables that a session initialises and that accept values.
 _INITIALIZED = (tf.GraphKeys.GLOBAL_VARIABLES, tf.GraphKeys.LOCAL_VARIABLES)
 
 
 def snapshot_variables(sess: tf.Session, variables: Iterable[tf.Variable]) -> dict[str, np.ndarray]:
-    """Copies the values of variables, by name, all of one moment."""
+    """Copies the values of variables by name, all from the same step."""
     by_name = {variable.op.name: variable for variable in variables}
     values: dict[str, np.ndarray] = sess.run(by_name)
     return values
 
 
 def assign_variables(sess: tf.Session, values: Mapping[str, np.ndarray]) -> None:
-    """Gives variables of the session's graph new values.
+    """Assigns new values to variables of the session's graph.
 
     Args:
         sess: the session; its graph may be final.
@@ -55,17 +55,17 @@ def assign_variables(sess: tf.Session, values: Mapping[str, np.ndarray]) -> None
 def initial_feeds(
     graph: tf.Graph, values: Mapping[str, np.ndarray]
 ) -> tuple[dict[tf.Tensor, np.ndarray], dict[str, np.ndarray]]:
-    """Returns what to feed while all variables are initialised, so that some begin with given values.
+    """Returns the feeds that initialise some variables with given values.
 
-    To be called, and used, while `graph` is the default graph.
+    Call it, and use the feeds, while `graph` is the default graph.
 
     Args:
-        graph: has the variables; it may be final.
+        graph: the graph of the variables; it may be final.
         values: arrays by variable name, of the variables' shapes and dtypes.
 
     Returns:
-        The feeds, and those of the values that have to be assigned afterwards: of variables that share their
-        initial value with another one, and cannot be told apart by a feed.
+        The feeds, and the values that must be assigned afterwards: those of variables that share their
+        initial value with another one, so that a feed cannot distinguish them.
 
     Raises:
         KeyError: the graph has no variable of such a name.
@@ -84,11 +84,11 @@ def initial_feeds(
 
 
 def complete_copies(sess: tf.Session) -> None:
-    """Makes the copies among variables that have got no value of their own, if any variable has got one.
+    """Initialises declared copies that have received no value, if any variable has received one.
 
     Args:
-        sess: the session, after `assign_variables` or with the feeds of `initial_feeds`. The copies in
-            its graph are those that `begin_as_copies` declared.
+        sess: the session, after `assign_variables` or with the feeds of `initial_feeds`. `begin_as_copies`
+            declared the copies in its graph.
     """
     assigned = set(sess.graph.get_collection(_ASSIGNED))
     if not assigned:
@@ -106,14 +106,14 @@ def variables_in(graph: tf.Graph, collections: Iterable[str]) -> dict[str, tf.Va
 
 
 def _initial(variable: tf.Variable) -> tf.Tensor:
-    # An initializer assigns its second input, so feeding that assigns anything.
+    # An initializer assigns its second input, so feeding that input assigns any value.
     return variable.initializer.inputs[1]
 
 
 def _apart(
     variables: Mapping[str, tf.Variable], values: Mapping[str, np.ndarray]
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-    """Separates the values of variables that share no initial value from the others."""
+    """Separates the values of variables with unshared initial values from the others."""
     now: dict[str, np.ndarray] = {}
     later: dict[str, np.ndarray] = {}
     seen: set[str] = set()
@@ -135,19 +135,21 @@ def _feeds(
         if not variable.shape.is_compatible_with(value.shape):
             raise ValueError(f"Variable {name!r} has shape {variable.shape}; received {value.shape}.")
         if isinstance(value, np.ma.MaskedArray):
-            raise ValueError(f"The value for variable {name!r} is a masked array. Fill it first.")
+            raise ValueError(
+                f"The value for variable {name!r} is a masked array; expected a plain array. Fill it first."
+            )
         initials.append(_initial(variable))
         arrays.append(_converted(name, value, np.dtype(initials[-1].dtype.as_numpy_dtype)))
-    # Copies, because TensorFlow takes aligned arrays as they are: the caller's array and the variable would
-    # be one.
+    # Copies, because TensorFlow uses aligned arrays in place: the caller's array and the variable would share
+    # memory.
     return dict(zip(initials, _aligned_copies(arrays)))
 
 
 def _converted(name: str, value: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray:
-    """Returns a value as the type of its variable, which rounds a float and changes nothing else."""
+    """Converts a value to the type of its variable; floats may be rounded, other values must be exact."""
     if value.dtype == dtype or dtype.hasobject:
         return np.asarray(value, dtype)
-    if dtype.kind == "V" and dtype.names:  # qint8 and its like
+    if dtype.kind == "V" and dtype.names:  # qint8 and similar types
         raise ValueError(f"Variable {name!r} has type {dtype}; received values of type {value.dtype}.")
     with np.errstate(all="ignore"):
         converted = np.asarray(value).astype(dtype)
@@ -164,10 +166,10 @@ def _converted(name: str, value: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray
 
 
 def _aligned_copies(arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """Copies arrays into one block of memory, each at an address from which TensorFlow takes it as it is.
+    """Copies arrays into one block of memory, aligned so that TensorFlow uses them in place.
 
-    One block, because its pages are large ones then: many blocks of a few megabytes take longer to write for
-    the first time. An array of objects (strings) is returned as it is.
+    One block, because it then uses large pages: the first write to many blocks of a few megabytes takes
+    longer. An array of objects (strings) is returned unchanged.
     """
     sizes = [0 if array.dtype.hasobject else -(-array.nbytes // _ALIGNMENT) * _ALIGNMENT for array in arrays]
     block = np.empty(sum(sizes) + _ALIGNMENT, np.uint8)

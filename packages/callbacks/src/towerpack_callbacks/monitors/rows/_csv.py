@@ -1,4 +1,4 @@
-"""Writes statistics to a table, for spreadsheets and pandas."""
+"""Writes statistics to a CSV table, for spreadsheets and pandas."""
 
 from __future__ import annotations
 
@@ -14,19 +14,18 @@ from ._step_row import COUNTERS, Row
 
 __all__ = ["CSVWriter"]
 
-# The others come where they are counted, as statistics do.
+# Other counters become columns at their first value, like statistics.
 _FIRST_COLUMNS = list(COUNTERS[:2])
 
 
 @final
 class CSVWriter(RowWriter):
-    """Appends one row per step that put statistics; a column for each name, in the order they first appear.
+    """Appends one row per step with statistics; a column for each name, in order of first appearance.
 
-    A statistic that appears later adds a column on the right: the file is written anew with it, aside, and
-    takes the old one's place in one step, so a reader sees the old table or the new one. Columns never move
-    and never go away. What a step did not put is an empty cell; values that are not finite are `nan`, `inf`
-    and `-inf`, as Python, NumPy and pandas read them. When a run resumes, rows of steps after its checkpoint
-    are left out.
+    A statistic that appears later adds a column on the right: the file is rewritten to a temporary name and
+    replaced atomically, so a reader sees either the old or the new table. Columns are never moved or removed.
+    A cell is empty if the step did not put the statistic; non-finite values are `nan`, `inf` and `-inf`, the
+    spelling of Python, NumPy and pandas. When a run resumes, rows of steps after its checkpoint are removed.
 
     Args:
         filename: name of the file in the log directory.
@@ -43,7 +42,7 @@ class CSVWriter(RowWriter):
 
 @final
 class _Table:
-    """A file of rows with a heading, which gets new columns on its right."""
+    """A file of rows with a heading, which can add columns on the right."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -66,7 +65,7 @@ class _Table:
         self._replace(columns, rows)
 
     def drop_after(self, last_step: int) -> None:
-        """Keeps rows up to a step; leaves out lines that are no rows, such as one cut short by a crash."""
+        """Keeps rows up to a step; removes invalid lines, such as one truncated by a crash."""
         prepare_lines(self._path)
         if self._path.exists():
             columns, rows = self._read()
@@ -76,13 +75,13 @@ class _Table:
         if not self._path.exists():
             return [], []
         with self._path.open(encoding="utf-8", errors="surrogateescape", newline="") as file:
-            # Only a line that has its end is whole. Python 3.10 refuses NUL, which a crash leaves.
+            # Only a line with a line end is complete. Python 3.10 refuses NUL, which a crash may leave.
             lines = csv.reader(line for line in file if line.endswith("\n") and "\0" not in line)
             columns = next(lines, [])
             if columns and columns[:2] != _FIRST_COLUMNS:
                 raise ValueError(
-                    f"{self._path} is no table of statistics: its first columns are {columns[:2]}, expected "
-                    f"{_FIRST_COLUMNS}. Move it away, or give CSVWriter(filename=...) another name."
+                    f"{self._path} is not a table of statistics: its first columns are {columns[:2]}, "
+                    f"expected {_FIRST_COLUMNS}. Move it, or give CSVWriter(filename=...) another name."
                 )
             return columns, [row for row in lines if len(row) == len(columns) and _is_row(row)]
 

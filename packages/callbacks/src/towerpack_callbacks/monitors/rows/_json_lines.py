@@ -1,4 +1,4 @@
-"""Writes statistics as JSON lines: append-only, so a crash loses nothing and `tail -f` works."""
+"""Writes statistics as JSON lines: append-only, safe against crashes, and usable with `tail -f`."""
 
 from __future__ import annotations
 
@@ -17,13 +17,12 @@ __all__ = ["JSONWriter"]
 
 @final
 class JSONWriter(RowWriter):
-    """Appends one line `{"epoch_num": …, "global_step": …, name: value, …}` per step that put statistics.
+    """Appends one line `{"epoch_num": …, "global_step": …, name: value, …}` per step with statistics.
 
-    Where an agent acts in environments, the line has `"env_steps"` behind `"global_step"`.
-    Lines are written by a thread, as soon as their step is over. When a run resumes, lines of steps after its
-    checkpoint are cut off first, as those steps will run again; so the file has each step once, however
-    often and wherever the run was killed. Values that JSON cannot express are written as the strings
-    "NaN", "Infinity", "-Infinity".
+    In the training of an agent, the line has `"env_steps"` behind `"global_step"`. A thread writes each line
+    as soon as its step is over. When a run resumes, it first removes the lines of steps after its checkpoint,
+    since those steps will run again. So the file contains each step once, even if the run was killed several
+    times. Values that JSON cannot express are written as the strings "NaN", "Infinity", "-Infinity".
 
     Args:
         filename: name of the file in the log directory.
@@ -51,4 +50,4 @@ def _is_up_to(last_step: int, line: bytes) -> bool:
     try:
         return int(json.loads(line)["global_step"]) <= last_step
     except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
-        return False  # cut short by a crash; its step runs again
+        return False  # truncated by a crash; its step runs again

@@ -16,14 +16,14 @@ class RowFile(Protocol):
     """A file of rows."""
 
     def append(self, rows: list[Row]) -> None:
-        """Writes rows behind those that are there."""
+        """Appends rows."""
 
     def close(self) -> None:
-        """Closes the descriptor; another `append` opens the file again."""
+        """Closes the descriptor; the next `append` reopens the file."""
 
 
 class RowWriter(Monitor):
-    """Gathers statistics in rows, and writes those of finished steps in a thread.
+    """Collects statistics in rows, and writes the rows of finished steps in a thread.
 
     Args:
         filename: name of the file in the log directory.
@@ -37,7 +37,7 @@ class RowWriter(Monitor):
         self._file: RowFile | None = None
 
     def _file_up_to(self, path: Path, last_step: int) -> RowFile:
-        """Opens the file, without rows after `last_step` and without a row that a crash cut short."""
+        """Opens the file and removes rows after `last_step` and a row truncated by a crash."""
         raise NotImplementedError
 
     def _setup_graph(self) -> None:
@@ -47,7 +47,7 @@ class RowWriter(Monitor):
         self._open()
 
     def _open(self) -> RowFile:
-        # On first use: a callback may put statistics in its _before_train, ahead of ours.
+        # At first use: a callback may put statistics in its _before_train, before ours runs.
         if self._file is None:
             last = self._row.last_recorded_step(self.global_step)
             self._file = self._file_up_to(self._directory() / self._filename, last)

@@ -1,4 +1,4 @@
-"""Collects the statistics that are put at one step in one row."""
+"""Collects the statistics of one step in one row."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any, TypeAlias, final
 
 __all__ = ["COUNTERS", "Row", "StepRow"]
 
-# With these a row begins, so no statistic can have their names.
+# A row starts with these, so no statistic can have their names.
 COUNTERS = ("epoch_num", "global_step", "env_steps")
 
 Row: TypeAlias = dict[str, float | int]
@@ -14,10 +14,10 @@ Row: TypeAlias = dict[str, float | int]
 
 @final
 class StepRow:
-    """The statistics of the step that is running; the row is finished when a later step puts something.
+    """The statistics of the current step; the row is finished when a later step puts a statistic.
 
-    A row starts with `epoch_num` and `global_step`, and `env_steps` where that is not 0. The last value put
-    under a name counts.
+    A row starts with `epoch_num` and `global_step`, and `env_steps` if it is not 0. The last value of a name
+    counts.
     """
 
     def __init__(self) -> None:
@@ -26,7 +26,7 @@ class StepRow:
     def add(
         self, name: str, value: float, epoch_num: int, global_step: int, env_steps: int = 0
     ) -> Row | None:
-        """Adds a value, and returns the row of an earlier step if this value ends it."""
+        """Adds a value; returns the row of an earlier step if this value ends it."""
         finished = self.take_before(global_step)
         if not self._row:
             self._row = {"epoch_num": epoch_num, "global_step": global_step}
@@ -36,12 +36,12 @@ class StepRow:
         return finished
 
     def take(self) -> Row | None:
-        """Returns the row and starts another; None if there is nothing in it."""
+        """Returns the row and starts another; None if the row is empty."""
         row, self._row = self._row, {}
         return row or None
 
     def take_before(self, global_step: int) -> Row | None:
-        """Returns the row and starts another, if the row is of another step than this one; else None."""
+        """Returns the row and starts another if the row belongs to a different step; else None."""
         return self.take() if self._row and self._row["global_step"] != global_step else None
 
     def last_recorded_step(self, global_step: int) -> int:
@@ -49,7 +49,7 @@ class StepRow:
         return int(self._row["global_step"]) - 1 if self._row else global_step
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns the unfinished row, if there is one: a checkpoint may be made before the row is written."""
+        """Returns the unfinished row, if any: a checkpoint may be made before the row is written."""
         return {"row": dict(self._row)} if self._row else {}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:

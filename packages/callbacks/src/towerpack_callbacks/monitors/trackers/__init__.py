@@ -1,4 +1,4 @@
-"""Monitors that report to experiment trackers."""
+"""Monitors that send statistics to experiment trackers."""
 
 from ._comet import CometMonitor
 from ._mlflow import MLflowMonitor

@@ -10,7 +10,7 @@ from ._tracker import Tracker
 
 __all__ = ["CometMonitor"]
 
-# Only statistics are recorded, and nothing that the client finds by itself in TensorFlow, the console or Git.
+# Only statistics are recorded, not the data that the client collects from TensorFlow, the console or Git.
 _QUIET = {
     "auto_histogram_epoch_rate": 0,
     "auto_log_co2": False,
@@ -28,21 +28,21 @@ _QUIET = {
 
 @final
 class CometMonitor(Tracker):
-    """Sends scalars and images to Comet, by the extra `[comet]`.
+    """Sends scalars and images to Comet; needs the extra `[comet]`.
 
-    The client has a thread of its own, so the step loop does not wait for the network; with `online=False`
-    it stores an archive in the log directory when the training ends, for `comet upload`. A resumed run
-    goes on with the same experiment; offline, in an archive of its own.
+    The client uses a separate thread, so the step loop does not wait for the network. With `online=False` it
+    writes an archive to the log directory when the training ends, for `comet upload`. A resumed run continues
+    the same experiment; offline, it writes a new archive.
 
     Args:
         project_name: the project; None: Comet's default.
         hparams: the run's hyper-parameters.
-        online: False: without network and API key.
-        config: anything else `comet_ml.ExperimentConfig` takes: `name`, `tags`, `log_code`, …
+        online: False: works without network and API key.
+        config: other arguments of `comet_ml.ExperimentConfig`: `name`, `tags`, `log_code`, …
 
     Raises:
         ImportError: comet_ml is not installed.
-        TypeError: a hyper-parameter is no string, number or truth value.
+        TypeError: a hyper-parameter is not a string, number or truth value.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class CometMonitor(Tracker):
         self._experiment.log_image(io.BytesIO(encoded), name=tag, step=global_step)
 
     def flush(self) -> None:
-        """Waits until the client has sent everything, or given up."""
+        """Waits until the client has sent all data or given up."""
         if self._experiment is not None and self._online:
             self._experiment.flush()
 

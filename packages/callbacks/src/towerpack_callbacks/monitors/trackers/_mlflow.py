@@ -15,28 +15,28 @@ from ._tracker import Tracker
 
 __all__ = ["MLflowMonitor"]
 
-# One request takes 1000; a row may not be cut in two.
+# One request takes at most 1000 values; a row must not be split.
 _ENOUGH = 500
 _NOT_IN_NAMES = re.compile(r"[^\w.\- /]")
 
 
 @final
 class MLflowMonitor(Tracker):
-    """Sends scalars and images to MLflow, by the extra `[mlflow]`.
+    """Sends scalars and images to MLflow; needs the extra `[mlflow]`.
 
-    Requests are made by a thread, of many values at once, at least after each epoch; an error of theirs is
-    raised in the loop. In names, MLflow allows letters, digits, spaces and `_-./`; others become `_`. It
-    keeps every value it is sent, so steps that a resumed run repeats are there twice, with equal values.
+    A thread makes requests of many values, at least after each epoch; errors of requests are raised in the
+    loop. MLflow allows letters, digits, spaces and `_-./` in names; other characters become `_`. MLflow keeps
+    all received values, so steps repeated by a resumed run occur twice, with equal values.
 
     Args:
-        experiment_name: the experiment; it is made if it does not exist.
+        experiment_name: the experiment; it is created if it does not exist.
         hparams: the run's hyper-parameters, MLflow's params.
-        tracking_uri: the server, or a store such as `sqlite:///mlflow.db`; None: MLflow's own setting.
-        run_name: name of the run; None: MLflow makes one up.
+        tracking_uri: the server, or a store such as `sqlite:///mlflow.db`; None: MLflow's setting.
+        run_name: name of the run; None: MLflow generates one.
 
     Raises:
         ImportError: mlflow is not installed.
-        TypeError: a hyper-parameter is no string, number or truth value.
+        TypeError: a hyper-parameter is not a string, number or truth value.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class MLflowMonitor(Tracker):
         self._writer.submit(send)
 
     def flush(self) -> None:
-        """Waits until the store or the server has everything."""
+        """Waits until the store or the server has received all data."""
         if self._started:
             self._submit()
             self._writer.flush()

@@ -1,4 +1,4 @@
-"""The base class of monitors that report to an experiment tracker."""
+"""The base class of monitors for experiment trackers."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ _COUNTERS = ("epoch_num", "global_step")
 
 
 class Tracker(Monitor):
-    """Gathers the statistics of a step in one message, and continues the same run after a restart.
+    """Collects the statistics of a step in one message, and continues the same run after a restart.
 
-    The run's identifier is in the checkpoint. Statistics of steps after the checkpoint, which a killed run
-    has sent already, are sent again by the resumed one, as those steps run again.
+    The checkpoint contains the run's identifier. The resumed run repeats the steps after the checkpoint, and
+    sends their statistics again even if the killed run has already sent them.
 
     Args:
-        client: name of the module that talks to the service, and of the extra that installs it.
+        client: name of the client module and of the extra that installs it.
         hparams: hyper-parameters of the run.
 
     Raises:
         ImportError: the client is not installed.
-        TypeError: a hyper-parameter is no string, number or truth value.
+        TypeError: a hyper-parameter is not a string, number or truth value.
     """
 
     def __init__(self, client: str, extra: str, hparams: HParams | None) -> None:
@@ -47,11 +47,11 @@ class Tracker(Monitor):
         self._run_id: str | None = None
         self._started = False
 
-    # ---- what subclasses do, each for its service
+    # ---- overridden by subclasses
 
     @abc.abstractmethod
     def _start(self, run_id: str | None) -> str:
-        """Starts a run, or continues the one of that identifier; returns the identifier."""
+        """Starts a run, or continues the run with the given identifier; returns the identifier."""
 
     @abc.abstractmethod
     def _log_row(self, row: dict[str, float], global_step: int, epoch_num: int) -> None:
@@ -66,9 +66,9 @@ class Tracker(Monitor):
 
     @abc.abstractmethod
     def _end(self) -> None:
-        """Returns when everything is sent, or stored to be, and ends the run."""
+        """Ends the run after all data are sent or stored."""
 
-    # ---- what the loop calls
+    # ---- called by the loop
 
     def _setup_graph(self) -> None:
         self._row, self._run_id, self._started = StepRow(), None, False
@@ -77,7 +77,7 @@ class Tracker(Monitor):
         self._open()
 
     def _open(self) -> None:
-        # On first use: a callback may put statistics in its _before_train, ahead of ours.
+        # At first use: a callback may put statistics in its _before_train, before ours runs.
         if not self._started:
             self._run_id, self._started = self._start(self._run_id), True
 
@@ -87,7 +87,7 @@ class Tracker(Monitor):
 
     def process_summary(self, summary: tf.Summary, global_step: int) -> None:
         self._open()
-        # Services take steps in their order.
+        # Services expect steps in order.
         self._send(self._row.take_before(global_step))
         for tag, encoded in images_of(summary):
             self._log_image(tag, encoded, global_step)

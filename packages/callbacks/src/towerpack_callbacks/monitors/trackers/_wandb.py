@@ -12,25 +12,25 @@ from ._tracker import Tracker
 
 __all__ = ["WandbMonitor"]
 
-_MOST_BINS = 512  # that W&B takes
+_MOST_BINS = 512  # limit of W&B
 
 
 @final
 class WandbMonitor(Tracker):
-    """Sends scalars, images and histograms to Weights & Biases, by the extra `[wandb]`.
+    """Sends scalars, images and histograms to Weights & Biases; needs the extra `[wandb]`.
 
-    The client has a process of its own, so the step loop does not wait for the network; with
-    `mode="offline"` it stores everything in the log directory, for `wandb sync`. W&B takes each step
-    once: it leaves out steps that it has already and that a resumed run sends again.
+    The client uses a separate process, so the step loop does not wait for the network. With `mode="offline"`
+    it stores all data in the log directory, for `wandb sync`. W&B accepts each step once: it ignores steps
+    that a resumed run sends again.
 
     Args:
         project: the project; None: W&B's default.
         hparams: the run's hyper-parameters, W&B's `config`.
-        settings: anything else `wandb.init` takes: `mode`, `name`, `group`, `tags`, `entity`, …
+        settings: other arguments of `wandb.init`: `mode`, `name`, `group`, `tags`, `entity`, …
 
     Raises:
         ImportError: wandb is not installed.
-        TypeError: a hyper-parameter is no string, number or truth value.
+        TypeError: a hyper-parameter is not a string, number or truth value.
     """
 
     def __init__(self, project: str | None = None, hparams: HParams | None = None, **settings: Any) -> None:
@@ -51,7 +51,7 @@ class WandbMonitor(Tracker):
         from PIL import Image
 
         image = self._client.Image(Image.open(io.BytesIO(encoded)))
-        # Not committed: the step's scalars are still to come.
+        # Not committed, because the step's scalars follow.
         self._run.log({tag: image}, step=global_step, commit=False)
 
     def _log_histogram(self, tag: str, counts: np.ndarray, edges: np.ndarray, global_step: int) -> None:

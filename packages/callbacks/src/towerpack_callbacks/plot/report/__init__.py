@@ -1,4 +1,4 @@
-"""Reports one run on one page: its curves, where its time went, what it is made of, and how it goes on."""
+"""Reports one run on one page: curves, use of time, configuration, and checkpoints to resume from."""
 
 from ._event_images import EmbeddedImage, find_event_images
 from ._goodput import Goodput, Stretch, measure_goodput

@@ -1,7 +1,8 @@
-"""Finds images in TensorBoard's event files, without TensorFlow: the files are read as they lie on the disk.
+"""Finds images in TensorBoard's event files without TensorFlow.
 
-A file is a row of records (8 bytes of length, 4 of its checksum, the record, 4 of the record's checksum); a
-record is a protocol buffer, `Event` (tensorflow/core/util/event.proto), of which a few fields are looked at.
+A file is a sequence of records (8 bytes of length, 4 of its checksum, the record, 4 of the record's
+checksum). A record is a protocol buffer, `Event` (tensorflow/core/util/event.proto), of which this module
+reads a few fields.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class EmbeddedImage:
 
     Attributes:
         path: the file.
-        offset, size: where the image lies, in bytes.
+        offset, size: position and size of the image, in bytes.
     """
 
     path: Path
@@ -42,17 +43,17 @@ class EmbeddedImage:
     size: int
 
     def read_bytes(self) -> bytes:
-        """Returns the image, encoded."""
+        """Returns the encoded image."""
         with self.path.open("rb") as file:
             file.seek(self.offset)
             return file.read(self.size)
 
 
 def find_event_images(log_dir: Path) -> dict[str, list[tuple[int, EmbeddedImage]]]:
-    """Returns steps and images of the event files in a directory, by their tags.
+    """Returns steps and images of the event files in a directory, by tag.
 
-    What an interrupted run wrote after the checkpoint from which it went on is left out. A file ends where
-    its first damaged record begins.
+    Images that an interrupted run wrote after the checkpoint of its resume are left out. Reading a file stops
+    at its first damaged record.
 
     Raises:
         RunError: a file cannot be read.
@@ -73,7 +74,7 @@ def _read(path: Path, found: dict[str, dict[int, EmbeddedImage]]) -> None:
         for record in _records(content):
             try:
                 _take(path, content, record, found)
-            except (ValueError, IndexError):  # damaged, and so is what follows
+            except (ValueError, IndexError):  # damaged, as are the following records
                 return
 
 
@@ -94,7 +95,7 @@ def _take(path: Path, content: mmap.mmap, event: _Span, found: dict[str, dict[in
     for number, value in fields:
         if isinstance(value, int):
             continue
-        if number == _SESSION_LOG:  # a run that went on: what was there of these steps is void
+        if number == _SESSION_LOG:  # a resumed run: earlier images of these steps are void
             for images in found.values():
                 for later in [old for old in images if old >= step]:
                     del images[later]
@@ -118,7 +119,7 @@ def _parts(content: mmap.mmap, span: _Span, wanted: int) -> Iterator[_Span]:
 
 
 def _fields(content: mmap.mmap, span: _Span) -> Iterator[tuple[int, int | _Span]]:
-    """Yields number and value of each field: a number, or where its bytes lie."""
+    """Yields number and value of each field: a number, or the position of its bytes."""
     place, end = span
     while place < end:
         key, place = _varint(content, place)

@@ -1,4 +1,4 @@
-"""How much of a run's time went to steps that count, over all its restarts."""
+"""Measures the goodput of a run: the fraction of its time spent on kept steps, over all restarts."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ __all__ = ["Goodput", "Stretch", "measure_goodput"]
 @final
 @attrs.frozen
 class Stretch:
-    """What one process has contributed.
+    """The contribution of one process.
 
     Attributes:
-        start, end: seconds since 1970, of its first and last sign in the record.
-        first_step, last_step: finished steps at these moments.
-        kept_step: the step from which the run went on, or would go on; what was done after it is lost.
-        ended: whether the training came to an end; else it goes on or was killed.
-        reason: why it ended; empty if all epochs are done, or it did not end.
+        start, end: times of its first and last event in the record, in seconds since 1970.
+        first_step, last_step: finished steps at these times.
+        kept_step: the step from which the run was or would be resumed; later steps are lost.
+        ended: whether the training ended; otherwise it is running or was killed.
+        reason: the reason of the end; empty after all epochs, or if it did not end.
         training, waiting, saving, lost: seconds; they add up to `end - start`.
     """
 
@@ -43,11 +43,11 @@ class Stretch:
 @final
 @attrs.frozen
 class Goodput:
-    """Where the time of a run went, in seconds.
+    """The use of time of a run, in seconds.
 
     Attributes:
         stretches: one for each start.
-        restarting: from the last sign of one process to the first step of the next.
+        restarting: seconds from the last event of one process to the first step of the next.
     """
 
     stretches: tuple[Stretch, ...]
@@ -55,7 +55,7 @@ class Goodput:
 
     @property
     def seconds(self) -> dict[str, float]:
-        """Seconds by what they went to; they add up to the time from the first start to the last sign."""
+        """Seconds by use; they add up to the time from the first start to the last event."""
         parts = {
             name: sum(getattr(stretch, name) for stretch in self.stretches)
             for name in ("training", "waiting", "saving")
@@ -70,7 +70,7 @@ class Goodput:
 
     @property
     def share(self) -> float:
-        """The share of the time that went to training, in [0, 1]."""
+        """The fraction of the time spent on training, in [0, 1]."""
         total = sum(self.seconds.values())
         return self.seconds["training"] / total if total else 0.0
 
@@ -80,14 +80,14 @@ def measure_goodput(segments: Sequence[Segment], saved_step: int | None) -> Good
 
     Args:
         segments: the record of the run, in order.
-        saved_step: the step of the newest checkpoint, from which a run that was killed would go on; None if
-            there is none. Of a last segment that has come to its end, nothing is lost.
+        saved_step: the step of the newest checkpoint, from which a killed run would resume; None without
+            checkpoints. A last segment that has ended loses no steps.
     """
     resumed = [segment.events[0].step for segment in segments[1:]]
     last = None if segments and segments[-1].ended else (saved_step or 0)
     stretches = tuple(_stretch(segment, kept) for segment, kept in zip(segments, [*resumed, last]))
     gaps = itertools.pairwise(stretches)
-    # Clocks of two hosts, or one that was set, may differ.
+    # Clocks may differ between hosts, or may have been set.
     return Goodput(stretches, sum(max(0.0, after.start - before.end) for before, after in gaps))
 
 
@@ -96,7 +96,8 @@ def _stretch(segment: Segment, kept_step: int | None) -> Stretch:
     start, last = events[0], max(events, key=lambda event: event.time)
     kept = last.step if kept_step is None else min(max(kept_step, start.step), last.step)
     reached = next((event for event in events if event.step >= kept), last)
-    # Without steps after it, the time up to the last sign counts: the end of the training, and its saving.
+    # Without later steps, the time up to the last event counts: the end of the training and its last
+    # checkpoint.
     counted = last if kept == last.step else reached
     spent = counted.spent
     until = max(counted.time, start.time)  # the clock may have been set back

@@ -1,4 +1,4 @@
-"""Reads the record of a run: when it started, went on and ended, each time."""
+"""Reads the record of a run: its starts, progress and ends."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ __all__ = ["Event", "Segment", "read_record"]
 @final
 @attrs.frozen
 class Event:
-    """A moment of a run.
+    """A recorded event of a run.
 
     Attributes:
         time: seconds since 1970.
         epoch: the running epoch, from 1.
         step: finished steps.
-        spent: seconds since the start of the process's training, by what they went to.
+        spent: seconds since the start of the process's training, by use.
     """
 
     time: float
@@ -37,14 +37,14 @@ class Event:
 @final
 @attrs.frozen
 class Segment:
-    """What one process has run, from its start to its end or until it was killed.
+    """The record of one process, from its start to its end or until it was killed.
 
     Attributes:
-        events: in order; the first one is the start.
-        ended: whether the training came to an end, if by an error; else it goes on or was killed.
-        facts: what the start says besides: command, working directory, host, process, last epoch.
-        reason: why it ended; empty if all epochs are done, or it did not end.
-        traceback: where the error that ended it was raised; empty if it was none.
+        events: the events in order; the first one is the start.
+        ended: whether the training ended, also by an error; otherwise it is running or was killed.
+        facts: other data of the start: command, working directory, host, process, last epoch.
+        reason: the reason of the end; empty after all epochs, or if it did not end.
+        traceback: the traceback of the error that ended it; empty without an error.
     """
 
     events: tuple[Event, ...]
@@ -58,11 +58,10 @@ def read_record(log_dir: Path) -> tuple[list[Segment], int]:
     """Reads `run.jsonl`; without one, there are no segments.
 
     Returns:
-        The segments in order, and the number of lines that could not be read. A last line that is just being
-        written does not count.
+        The segments in order, and the number of invalid lines. An unfinished last line does not count.
 
     Raises:
-        RunError: the file cannot be read, or is of a later format.
+        RunError: the file cannot be read, or has a later format.
     """
     path = log_dir / RUN_RECORD
     try:
@@ -112,5 +111,5 @@ def _check_format(path: Path, row: Mapping[str, Any]) -> None:
     if row.get("format") != RUN_RECORD_FORMAT:
         raise RunError(
             f"{path} has format {row.get('format')!r:.40}; this version reads format {RUN_RECORD_FORMAT}. "
-            "Report by the release of towerpack-callbacks that wrote it."
+            "Make the report with the release of towerpack-callbacks that wrote it."
         )

@@ -1,4 +1,4 @@
-"""Writes the report of a run: one page that needs nothing else."""
+"""Writes the report of a run: one self-contained page."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ _LAST_LINES = 500
 
 
 def write_report(log_dir: Path, path: Path, look: Appearance) -> list[str]:
-    """Writes a page about one run, which may be going on, killed, or over.
+    """Writes a page about one run, which may be running, killed or finished.
 
     Args:
         log_dir: the run's directory.
         path: the file to write; it is replaced when the page is complete.
-        look: the options with which the page starts.
+        look: the initial options of the page.
 
     Returns:
-        Notes of what could not be read; they are in the page, too.
+        Notes on unreadable files; the page also contains them.
 
     Raises:
-        RunError: there is no run, or a file of it cannot be read.
+        RunError: the directory contains no run, or a file cannot be read.
     """
     misplaced = (log_dir / RUN_RECORD).is_dir()
     segments, unreadable = ([], 0) if misplaced else read_record(log_dir)
@@ -50,13 +50,13 @@ def write_report(log_dir: Path, path: Path, look: Appearance) -> list[str]:
     checkpoint = latest_checkpoint(log_dir)
     if not segments and not run.curves and checkpoint is None:
         raise RunError(
-            f"{log_dir} holds no run: neither {RUN_RECORD} nor statistics nor a checkpoint; expected the log "
-            "directory of a training"
+            f"{log_dir} contains no run: neither {RUN_RECORD} nor statistics nor a checkpoint; expected the "
+            "log directory of a training"
         )
     if misplaced:
         notes.append(f"{log_dir / RUN_RECORD} is a directory")
     if unreadable:
-        notes.append(f"{log_dir / RUN_RECORD}: {unreadable} lines are no events")
+        notes.append(f"{log_dir / RUN_RECORD}: {unreadable} lines are not events")
     state = _state(checkpoint, notes)
     saved = _number(state, "loop", "global_step")
     goodput = measure_goodput(segments, saved)
@@ -68,7 +68,7 @@ def write_report(log_dir: Path, path: Path, look: Appearance) -> list[str]:
         starts_section(goodput),
         data_position(checkpoint, state),
         *(folded("Traceback", one.traceback) for one in segments[-1:] if one.traceback),
-        folded("What the training is made of", _text(log_dir / EXPLANATION, notes)),
+        folded("Configuration of the training", _text(log_dir / EXPLANATION, notes)),
         folded("Environment", _text(log_dir / ENVIRONMENT, notes)),
         folded("Log", _text(log_dir / LOG, notes)),
     ]
@@ -79,14 +79,14 @@ def write_report(log_dir: Path, path: Path, look: Appearance) -> list[str]:
 
 
 def _statistics(log_dir: Path) -> tuple[Run, list[str]]:
-    """Returns the curves and pictures that there are, and what could not be read."""
+    """Returns the available curves and pictures, and notes on unreadable files."""
     if not log_dir.is_dir():
         raise RunError(f"there is no directory {log_dir}; expected the log directory of a training")
     notes: list[str] = []
     try:
         [run] = read_runs([log_dir])
         if run.unreadable:
-            notes.append(f"{log_dir / 'stats.jsonl'}: {run.unreadable} lines are no statistics")
+            notes.append(f"{log_dir / 'stats.jsonl'}: {run.unreadable} lines are not statistics")
     except (RunError, OSError) as error:
         run = Run(log_dir.resolve().name, {}, 0)
         notes.append(str(error))
@@ -112,7 +112,7 @@ def _number(state: Mapping[str, Any], part: str, name: str) -> int | None:
 
 
 def _text(path: Path, notes: list[str]) -> str | None:
-    """Returns the end of a file; None if it is not there."""
+    """Returns the end of a file; None if it does not exist."""
     try:
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     except FileNotFoundError:

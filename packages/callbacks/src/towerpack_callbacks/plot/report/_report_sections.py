@@ -1,4 +1,4 @@
-"""The parts of a report as HTML. Whatever comes from the run is escaped."""
+"""The sections of a report as HTML. All data of the run are escaped."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _LONGEST_VALUE = 300
 
 
 def state_section(name: str, log_dir: Path, segments: Sequence[Segment]) -> str:
-    """Says which run it is, and how far it has come."""
+    """Shows the name and the state of the run."""
     return _section(
         f"<h1>{escape(name)}</h1><p>{escape(_state(segments))}</p>{_paragraph(log_dir.resolve())}", "wide"
     )
@@ -43,17 +43,17 @@ def _state(segments: Sequence[Segment]) -> str:
     if segments[-1].ended:
         reason = segments[-1].reason
         return f"Ended on {_date(last.time)} {where}{f'. {reason}' if reason else ''}."
-    return f"Goes on or was killed: its last sign is of {_date(last.time)}, {where}."
+    return f"Running or killed: its last event is of {_date(last.time)}, {where}."
 
 
 def notes_section(notes: Sequence[str]) -> str:
-    """Says what could not be read; nothing if all could."""
+    """Lists unreadable files; empty if all could be read."""
     items = "".join(f"<p>{escape(note)}</p>" for note in notes)
     return _section(f"<h2>Not readable</h2>{items}", "wide") if items else ""
 
 
 def goodput_section(goodput: Goodput) -> str:
-    """Shows where the time went, over all starts."""
+    """Shows the use of time, over all starts."""
     total = sum(goodput.seconds.values())
     if not total:
         return _section("<h2>Where the time went</h2><p>No time is recorded.</p>")
@@ -64,12 +64,13 @@ def goodput_section(goodput: Goodput) -> str:
         key = f'<span class="key {colour}"></span>{escape(what)}'
         rows += _row([key], [_duration(seconds), f"{share:.1%}"])
     table = f"<table>{rows}{_row(['all'], [_duration(total), '100.0%'])}</table>"
-    head = f"<h2>Where the time went</h2><p>Goodput {goodput.share:.1%}: the share that trained.</p>"
+    goodput_line = f"<p>Goodput {goodput.share:.1%}: the fraction of time spent on training.</p>"
+    head = f"<h2>Where the time went</h2>{goodput_line}"
     return _section(f'{head}<div class="bar">{bar}</div>{table}')
 
 
 def starts_section(goodput: Goodput) -> str:
-    """Shows what the process of each start contributed; nothing without a record."""
+    """Shows the contribution of each start's process; empty without a record."""
     starts = "".join(_start_row(number, one) for number, one in enumerate(goodput.stretches, start=1))
     if not starts:
         return ""
@@ -86,7 +87,7 @@ def _start_row(number: int, one: Stretch) -> str:
 
 
 def _row(left: Sequence[str], numbers: Sequence[str], right: Sequence[str] = ()) -> str:
-    """Returns a row of a table, of cells that are HTML."""
+    """Returns a table row from cells of HTML."""
     cells = [f"<td>{cell}</td>" for cell in left]
     cells += [f'<td class="number">{cell}</td>' for cell in numbers]
     cells += [f"<td>{cell}</td>" for cell in right]
@@ -94,16 +95,17 @@ def _row(left: Sequence[str], numbers: Sequence[str], right: Sequence[str] = ())
 
 
 def resume_section(checkpoint: Path | None, segments: Sequence[Segment]) -> str:
-    """Says by which lines the run goes on."""
+    """Shows the code that resumes the run."""
     if checkpoint is None:
         text = (
-            "<p>There is no checkpoint, so it starts anew. <code>ModelSaver()</code> writes checkpoints.</p>"
+            "<p>There is no checkpoint, so the run starts from the beginning. <code>ModelSaver()</code> "
+            "writes checkpoints.</p>"
         )
     else:
         argument = f'resume="auto"  # or resume={str(checkpoint.resolve())!r}'
         text = (
-            "<p>Give <code>TrainConfig</code> this argument; it may stay, as a run without checkpoint "
-            f"starts anew:</p><pre>{escape(argument)}</pre>"
+            "<p>Give <code>TrainConfig</code> this argument; a run without a checkpoint ignores it:</p>"
+            f"<pre>{escape(argument)}</pre>"
         )
     command = _command(segments)
     if command is not None:
@@ -120,18 +122,20 @@ def _command(segments: Sequence[Segment]) -> str | None:
 
 
 def data_position(checkpoint: Path | None, state: Mapping[str, Any]) -> str:
-    """Says where counters and data stand in the newest checkpoint."""
+    """Shows the counters and the position of the data in the newest checkpoint."""
     if checkpoint is None:
         return ""
     parts = {name: state[name] for name in ("loop", "input", "data") if isinstance(state.get(name), dict)}
     values = {f"{part}.{name}": value for part, its in parts.items() for name, value in _leaves(its)}
     rows = "".join(_row([escape(name), escape(_short(value))], []) for name, value in values.items())
-    table = f'<div class="scroll"><table>{rows}</table></div>' if rows else "<p>It cannot be read.</p>"
+    table = (
+        f'<div class="scroll"><table>{rows}</table></div>' if rows else "<p>The position cannot be read.</p>"
+    )
     return _section(f"<h2>Position of the data</h2>{_paragraph(checkpoint.name)}{table}", "wide")
 
 
 def _leaves(values: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """Lists the values of objects within objects, by their names with dots."""
+    """Lists the values of nested objects by dotted names."""
     found: list[tuple[str, Any]] = []
     for name, value in values.items():
         if isinstance(value, dict):
@@ -147,8 +151,8 @@ def _short(value: Any) -> str:
 
 
 def folded(title: str, text: str | None) -> str:
-    """Shows a text that is folded in at first."""
-    body = "<p>It is not recorded.</p>" if text is None else f"<pre>{escape(text)}</pre>"
+    """Shows a text that is collapsed initially."""
+    body = "<p>Not recorded.</p>" if text is None else f"<pre>{escape(text)}</pre>"
     return _section(f"<details><summary>{escape(title)}</summary>{body}</details>", "wide")
 
 

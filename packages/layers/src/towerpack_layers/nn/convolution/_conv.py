@@ -46,8 +46,8 @@ def Conv2D(
 ) -> tf.Tensor:
     """Convolves a batch of images with learnt kernels.
 
-    Variables, in the dtype of the input: `W` of shape `[height, width, channels / split, filters]` and
-    `b` of shape `[filters]`. Their regularizers add to `tf.GraphKeys.REGULARIZATION_LOSSES`.
+    Variables, in the dtype of the input: `W` of shape `[height, width, channels / split, filters]` and `b` of
+    shape `[filters]`. Costs of their regularizers are added to `tf.GraphKeys.REGULARIZATION_LOSSES`.
 
     Args:
         x: floating tensor of shape `[N, H, W, C]`, or `[N, C, H, W]` with `channels_first`; C is
@@ -57,7 +57,7 @@ def Conv2D(
         strides: steps of the window, likewise.
         padding: `same` or `valid`.
         data_format: `channels_last` or `channels_first`.
-        dilation_rate: distance of the kernel's taps; cannot go with `strides` above 1.
+        dilation_rate: distance of the kernel's taps; cannot be combined with `strides` above 1.
         activation: function applied to the result.
         use_bias: whether to add `b`.
         kernel_initializer: for `W`; by default normal with variance 2 / fan-in, after He et al., "Delving
@@ -66,16 +66,16 @@ def Conv2D(
         kernel_regularizer: function of `W` that returns a scalar cost.
         bias_regularizer: function of `b` that returns a scalar cost.
         activity_regularizer: function of the output that returns a scalar cost.
-        split: number of groups that the channels of input and output are divided into; each group of filters
-            sees its own group of input channels.
+        split: number of groups of the input and output channels; each group of filters uses only its group of
+            input channels.
 
     Returns:
         Tensor of the input's dtype and format, with `filters` channels; `.variables` holds `W` and
         `b`.
 
     Raises:
-        ValueError: an argument is out of range, the input is not 4-D, or its channels are unknown or not
-            divided by `split`.
+        ValueError: an argument is out of range, the input is not 4-D, or its number of channels is unknown or
+            not divisible by `split`.
 
     Example:
         >>> import tensorflow.compat.v1 as tf

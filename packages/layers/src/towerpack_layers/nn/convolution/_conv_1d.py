@@ -43,7 +43,7 @@ def Conv1D(
     """Convolves a batch of sequences with learnt kernels.
 
     Variables, in the dtype of the input: `W` of shape `[width, channels, filters]` and `b` of shape
-    `[filters]`. Their regularizers add to `tf.GraphKeys.REGULARIZATION_LOSSES`.
+    `[filters]`. Costs of their regularizers are added to `tf.GraphKeys.REGULARIZATION_LOSSES`.
 
     Args:
         x: floating tensor of shape `[N, W, C]`, or `[N, C, W]` with `channels_first`; C is static.
@@ -52,7 +52,7 @@ def Conv1D(
         strides: steps of the window.
         padding: `same` or `valid`.
         data_format: `channels_last` or `channels_first`.
-        dilation_rate: distance of the kernel's taps; cannot go with `strides` above 1.
+        dilation_rate: distance of the kernel's taps; cannot be combined with `strides` above 1.
         activation: function applied to the result.
         use_bias: whether to add `b`.
         kernel_initializer: for `W`; by default normal with variance 2 / fan-in, as in `Conv2D`.
@@ -79,7 +79,7 @@ def Conv1D(
     form = check_data_format(call, data_format)
     step, dilation = check_count(call, "strides", strides), check_count(call, "dilation_rate", dilation_rate)
     check_not_both(call, step, dilation)
-    # The sequence is computed as an image of height 1.
+    # A sequence is treated as an image of height 1.
     height, channel = form.spatial[0], 2 if form.channel == 3 else 1
     channels, filters = check_channels(call, x, channel), check_count(call, "filters", filters)
     shape = [check_count(call, "kernel_size", kernel_size), channels, filters]

@@ -1,4 +1,4 @@
-"""Transposed convolution, which makes images larger."""
+"""Transposed convolution, which enlarges images."""
 
 from __future__ import annotations
 
@@ -43,21 +43,20 @@ def Conv2DTranspose(
     bias_regularizer: TensorFunction | None = None,
     activity_regularizer: TensorFunction | None = None,
 ) -> tf.Tensor:
-    """Convolves a batch of images with the transpose of a convolution, as after Zeiler et al. (2010), CVPR.
+    """Applies a transposed convolution to a batch of images, after Zeiler et al. (2010), CVPR.
 
-    With `same` padding, height and width become `strides` times as large. With `valid`, what the kernel
-    exceeds its stride by is added: `size * stride + max(kernel - stride, 0)`. `Deconv2D` is this layer
-    under its old name.
+    With `same` padding, height and width are multiplied by `strides`. With `valid`, they become
+    `size * stride + max(kernel - stride, 0)`. `Deconv2D` is the old name of this layer.
 
-    Variables, in the dtype of the input: `W` of shape `[height, width, filters, channels]` and `b` of
-    shape `[filters]`. Their regularizers add to `tf.GraphKeys.REGULARIZATION_LOSSES`.
+    Variables, in the dtype of the input: `W` of shape `[height, width, filters, channels]` and `b` of shape
+    `[filters]`. Costs of their regularizers are added to `tf.GraphKeys.REGULARIZATION_LOSSES`.
 
     Args:
         x: floating tensor of shape `[N, H, W, C]`, or `[N, C, H, W]` with `channels_first`; C is
             static.
         filters: number of output channels.
         kernel_size: height and width of the kernels, one number for both or two.
-        strides: factors that height and width grow by, likewise.
+        strides: the factors of height and width, one number for both or two.
         padding: `same` or `valid`.
         data_format: `channels_last` or `channels_first`.
         activation: function applied to the result.
@@ -114,7 +113,7 @@ def Conv2DTranspose(
 
 
 Deconv2D = register_alias("Deconv2D", Conv2DTranspose)
-"""`Conv2DTranspose` under the name that Tensorpack had before: the same layer, also for `argscope`."""
+"""The old name of `Conv2DTranspose` in Tensorpack: the same layer, also for `argscope`."""
 
 
 def _output_sizes(

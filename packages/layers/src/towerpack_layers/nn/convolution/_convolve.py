@@ -1,4 +1,4 @@
-"""Convolution of images with a kernel, in groups where the kernel has fewer channels than they."""
+"""Convolution of images with a kernel, in groups if the kernel has fewer channels than the images."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def convolve(
         padding: `SAME` or `VALID`.
         steps: steps of the window over height and width.
         dilations: distance of the kernel's taps over height and width.
-        activation: function of each element by itself, applied right after the bias. TensorFlow computes
-            convolution, bias and activation in one kernel where there is nothing between them.
+        activation: elementwise function, applied directly after the bias. TensorFlow fuses convolution, bias
+            and activation in one kernel if no op is between them.
     """
 
     def compute(images: tf.Tensor, form: DataFormat) -> tf.Tensor:
@@ -55,12 +55,12 @@ def compute_windows(
     form: DataFormat,
     activation: TensorFunction | None = None,
 ) -> tf.Tensor:
-    """Returns a function of the windows of images, plus a bias, whatever their layout and number.
+    """Applies a function to the windows of images of any layout and number, and adds a bias.
 
     Args:
         function: a function of images and their data format that returns images of this format.
         x: floating tensor of four axes.
-        bias: tensor of a size for each channel of the result, or `None`.
+        bias: tensor with one value per channel of the result, or `None`.
         form: the data format of `x` and of the result.
         activation: as in `convolve`.
     """
@@ -76,7 +76,7 @@ def compute_windows(
 def _convolve_groups(images: tf.Tensor, kernel: Any, form: DataFormat, options: dict[str, Any]) -> tf.Tensor:
     groups = images.shape.as_list()[form.channel] // kernel.shape.as_list()[2]
     if has_all_kernels(images.dtype) or (groups == 1 and max(options["dilations"]) == 1):
-        # tf.nn.conv2d sees from the kernel's shape that the convolution is a grouped one.
+        # tf.nn.conv2d infers a grouped convolution from the kernel's shape.
         return tf.nn.conv2d(images, kernel, **options)
     parts = zip(tf.split(images, groups, form.channel), tf.split(kernel, groups, 3), strict=True)
     return tf.concat([_convolve_dilated(part, own, form, options) for part, own in parts], form.channel)
@@ -84,7 +84,7 @@ def _convolve_groups(images: tf.Tensor, kernel: Any, form: DataFormat, options: 
 
 def _convolve_dilated(images: tf.Tensor, kernel: Any, form: DataFormat, options: dict[str, Any]) -> tf.Tensor:
     strides, dilations = ([options[name][axis] for axis in form.spatial] for name in ("strides", "dilations"))
-    # Unlike tf.nn.conv2d, it brings the taps together before it convolves.
+    # Unlike tf.nn.conv2d, it makes dilated taps adjacent before the convolution.
     return tf.nn.convolution(
         images, kernel, options["padding"], strides, dilations, data_format=options["data_format"]
     )

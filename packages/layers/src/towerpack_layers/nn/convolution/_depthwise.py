@@ -1,4 +1,4 @@
-"""Convolution of each channel by itself."""
+"""Convolution of each channel separately."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ def DepthwiseConv2D(
     bias_regularizer: TensorFunction | None = None,
     activity_regularizer: TensorFunction | None = None,
 ) -> tf.Tensor:
-    """Convolves each channel of images with kernels of its own.
+    """Convolves each channel of images with separate kernels.
 
-    Variables, in the dtype of the input: `W` of shape `[height, width, channels, depth_multiplier]` and
-    `b` of shape `[channels * depth_multiplier]`. Their regularizers add to
+    Variables, in the dtype of the input: `W` of shape `[height, width, channels, depth_multiplier]` and `b`
+    of shape `[channels * depth_multiplier]`. Costs of their regularizers are added to
     `tf.GraphKeys.REGULARIZATION_LOSSES`.
 
     Args:
@@ -54,7 +54,7 @@ def DepthwiseConv2D(
         strides: steps of the window, the same over height and width.
         padding: `same` or `valid`.
         data_format: `channels_last` or `channels_first`.
-        dilation_rate: distance of the kernel's taps; cannot go with `strides` above 1.
+        dilation_rate: distance of the kernel's taps; cannot be combined with `strides` above 1.
         depth_multiplier: number of kernels, and of output channels, for each input channel.
         activation: function applied to the result.
         use_bias: whether to add `b`.
@@ -65,8 +65,8 @@ def DepthwiseConv2D(
         activity_regularizer: function of the output that returns a scalar cost.
 
     Returns:
-        Tensor of the input's dtype and format; the outputs of channel `c` are the channels from
-        `c * depth_multiplier` on; `.variables` holds `W` and `b`.
+        Tensor of the input's dtype and format; the outputs of channel `c` start at channel
+        `c * depth_multiplier`; `.variables` holds `W` and `b`.
 
     Raises:
         ValueError: an argument is out of range, the input is not 4-D, or its channels are unknown.

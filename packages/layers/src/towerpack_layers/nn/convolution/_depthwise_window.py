@@ -1,4 +1,4 @@
-"""The window of a depthwise convolution: its size, steps, dilations and padding, checked together."""
+"""The window of a depthwise convolution: size, steps, dilations and padding."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class DepthwiseWindow:
 
     Args:
         size: height and width of the kernels.
-        steps: steps over height and width, which are equal.
+        steps: steps over height and width, which must be equal.
         dilations: distances of the taps over height and width.
         padding: `SAME` or `VALID`.
     """
@@ -31,7 +31,7 @@ class DepthwiseWindow:
     padding: str
 
     def convolve(self, images: tf.Tensor, kernel: Any, form: DataFormat) -> tf.Tensor:
-        """Returns the convolution of each channel with its own kernels `[height, width, channels, times]`."""
+        """Convolves each channel with separate kernels `[height, width, channels, times]`."""
         out = tf.nn.depthwise_conv2d(
             images, kernel, form.window(self.steps), self.padding, self.dilations, data_format=form.code
         )
@@ -39,7 +39,7 @@ class DepthwiseWindow:
         return out
 
     def _static_shape(self, images: tf.Tensor, kernel: Any, form: DataFormat) -> list[int | None]:
-        """Returns the shape of the result, part of which TensorFlow does not infer with dilations."""
+        """Returns the shape of the result, which TensorFlow infers only partly with dilations."""
         sizes = images.shape.as_list()
         _, _, channels, times = kernel.shape.as_list()
         for axis, taps, step, dilation in zip(
@@ -59,7 +59,7 @@ def check_depthwise_window(
     dilation_rate: int | Sequence[int],
     padding: str,
 ) -> DepthwiseWindow:
-    """Checks the arguments of a window, and returns it.
+    """Checks the arguments of a window and returns the window.
 
     Raises:
         ValueError: an argument is out of range, the two strides differ, or both strides and dilations exceed
@@ -68,8 +68,8 @@ def check_depthwise_window(
     steps, dilations = check_pair(call, "strides", strides), check_pair(call, "dilation_rate", dilation_rate)
     if steps[0] != steps[1]:
         raise ValueError(
-            f"{call}: strides must be the same over height and width, as TensorFlow has no other depthwise "
-            f"convolution; received {strides!r}."
+            f"{call}: strides must be the same over height and width, since TensorFlow's depthwise "
+            f"convolution requires it; received {strides!r}."
         )
     check_not_both(call, strides, dilation_rate)
     size = check_pair(call, "kernel_size", kernel_size)

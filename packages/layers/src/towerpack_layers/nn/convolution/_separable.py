@@ -1,4 +1,4 @@
-"""Convolution that is separated into one over each channel and one over the channels."""
+"""Depthwise separable convolution."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ def SeparableConv2D(
     bias_regularizer: TensorFunction | None = None,
     activity_regularizer: TensorFunction | None = None,
 ) -> tf.Tensor:
-    """Convolves each channel of images with kernels of its own, then mixes the channels at each place.
+    """Convolves each channel of images with separate kernels, then mixes the channels of each pixel.
 
-    After Chollet, "Xception" (2017), arXiv:1610.02357. There is nothing between the two convolutions.
+    After Chollet, "Xception" (2017), arXiv:1610.02357. No bias or activation is between the two convolutions.
 
-    Variables, in the dtype of the input, with the names of slim's layer but for the bias:
-    `depthwise_weights` of shape `[height, width, channels, depth_multiplier]`, `pointwise_weights` of
-    shape `[1, 1, channels * depth_multiplier, filters]`, and `b` of shape `[filters]`. Their regularizers
-    add to `tf.GraphKeys.REGULARIZATION_LOSSES`.
+    Variables, in the dtype of the input, with the names of slim's layer except for the bias:
+    `depthwise_weights` of shape `[height, width, channels, depth_multiplier]`, `pointwise_weights` of shape
+    `[1, 1, channels * depth_multiplier, filters]`, and `b` of shape `[filters]`. Costs of their regularizers
+    are added to `tf.GraphKeys.REGULARIZATION_LOSSES`.
 
     Args:
         x: floating tensor of shape `[N, H, W, C]`, or `[N, C, H, W]` with `channels_first`; C is
@@ -62,7 +62,7 @@ def SeparableConv2D(
         strides: steps of the window, the same over height and width.
         padding: `same` or `valid`.
         data_format: `channels_last` or `channels_first`.
-        dilation_rate: distance of the kernel's taps; cannot go with `strides` above 1.
+        dilation_rate: distance of the kernel's taps; cannot be combined with `strides` above 1.
         depth_multiplier: number of kernels for each input channel.
         activation: function applied to the result.
         use_bias: whether to add `b`.

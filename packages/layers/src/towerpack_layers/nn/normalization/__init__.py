@@ -1,4 +1,4 @@
-"""Layers that normalise, and the statistics they keep."""
+"""Normalisation layers and their statistics."""
 
 from ._batch_norm import BatchNorm
 from ._batch_renorm import BatchRenorm

@@ -48,50 +48,49 @@ def BatchNorm(
     sync_statistics: bool = False,
     virtual_batch_size: int | None = None,
 ) -> tf.Tensor:
-    """Normalises each channel by its statistics, after Ioffe and Szegedy (2015), arXiv:1502.03167.
+    """Normalises each channel of a batch, after Ioffe and Szegedy (2015), arXiv:1502.03167.
 
-    In training these are the mean and the (biased) variance of the batch, and moving averages of both are
-    kept::
+    In training the layer uses the mean and the (biased) variance of the batch, and updates moving averages of
+    both::
 
         average = momentum * average + (1 - momentum) * statistic of this batch
 
-    A batch without examples leaves the averages as they are. Where one layer is used twice in a tower, by
-    reuse, each batch enters the averages, in the order in which the layer was called.
+    An empty batch leaves the averages unchanged. If a layer is used twice in a tower, by reuse, each batch
+    updates the averages, in the order of the calls.
 
-    The variance that enters the average is the unbiased one, with `N - 1`, for inputs of every rank, as the
-    paper's inference rule has it (algorithm 2, step 10). Otherwise the averages are the statistics.
+    The moving average uses the unbiased variance, with `N - 1`, for inputs of every rank, as in the paper's
+    inference rule (algorithm 2, step 10). In inference the layer uses the averages as statistics.
 
-    Variables, float32 whatever the input: trainable `gamma` and `beta`; `mean/EMA` and
-    `variance/EMA`, not trainable, in the collections `GLOBAL_VARIABLES` and `MODEL_VARIABLES`.
+    Variables, always float32: trainable `gamma` and `beta`; `mean/EMA` and `variance/EMA`, not trainable, in
+    the collections `GLOBAL_VARIABLES` and `MODEL_VARIABLES`.
 
     Args:
         x: float32, float16 or bfloat16 tensor, `[N, C]` or an image batch; the number of channels is
             static.
-        axis: the channel axis. By default the last axis of a 2-D input, and the one of `data_format` for a
-            4-D input.
-        training: whether to use the batch; by default the tower's `is_training`. `False` in a training tower
-            freezes the statistics (`gamma` and `beta` still train).
-        momentum: weight of the past in the moving averages, between 0 and 1.
+        axis: the channel axis. By default the last axis of a 2-D input, and the axis given by `data_format`
+            for a 4-D input.
+        training: whether to use the batch's statistics; by default the tower's `is_training`. `False` in a
+            training tower freezes the statistics (`gamma` and `beta` still train).
+        momentum: weight of the old value in the moving averages, between 0 and 1.
         epsilon: added to the variance; TensorFlow's kernel uses 1.001e-5 for anything smaller.
-        center: whether there is a `beta`.
-        scale: whether there is a `gamma`.
+        center: whether to add `beta`.
+        scale: whether to multiply by `gamma`.
         beta_initializer: zeros by default.
         gamma_initializer: ones by default.
         data_format: `channels_last` or `channels_first`, for 4-D inputs.
-        ema_update: how the averages are updated in training. `collection`: by two ops in
-            `tf.GraphKeys.UPDATE_OPS`, to be run with the training step. `internal`: whenever the output is
-            computed, and only in the main training tower; this also works inside `tf.cond` and
-            `tf.while_loop`. `skip`: not at all.
-        sync_statistics: in training, use the statistics of all towers' batches together, each example
-            counting alike, as one tower with all of them would. The towers then wait for one another twice
-            in this layer and twice in its gradient, and so do processes that train together. Where nothing
-            connects the tower with others, the layer's label is in the collection
-            `UNSYNCHRONIZED_STATISTICS`: what trains that tower in several processes refuses it.
-        virtual_batch_size: in training, normalise each stretch of so many examples by its own statistics, as
-            if it were a batch ("ghost batches", after Hoffer et al. (2017), arXiv:1705.08741). It must divide
-            the batch. The statistics that enter the moving averages are the averages over all stretches of
-            their means and of their unbiased variances: they estimate what a stretch is normalised by, from
-            all examples.
+        ema_update: the update of the averages in training. `collection`: two ops in
+            `tf.GraphKeys.UPDATE_OPS`, to run with the training step. `internal`: at each computation of the
+            output, only in the main training tower; this also works inside `tf.cond` and `tf.while_loop`.
+            `skip`: no update.
+        sync_statistics: in training, use the joint statistics of all towers' batches, with equal weight for
+            each example, as one tower with the whole batch would. Towers, and processes that train together,
+            then wait for each other twice in this layer and twice in its gradient. If the tower is not
+            connected with others, the layer's label is added to the collection `UNSYNCHRONIZED_STATISTICS`,
+            and trainers with several processes refuse the model.
+        virtual_batch_size: in training, normalise each group of this many consecutive examples separately,
+            like a small batch ("ghost batches", after Hoffer et al. (2017), arXiv:1705.08741). It must divide
+            the batch size. The moving averages use the means and unbiased variances averaged over all groups,
+            which estimate the statistics of a group from all examples.
 
     Returns:
         Tensor of the input's shape and dtype; `.variables` holds `gamma`, `beta`, `mean` and
@@ -99,7 +98,7 @@ def BatchNorm(
 
     Raises:
         TowerError: the layer is outside any tower, and `training` is not given; or `sync_statistics` is set,
-            and the context of several towers has no `cross_tower_sum`.
+            but the context of several towers has no `cross_tower_sum`.
         TypeError: the input has another dtype.
         ValueError: an argument is out of range, the input has another rank or unknown channels, or
             `ema_update="collection"` or `sync_statistics` is used inside a body of control flow.
@@ -159,7 +158,7 @@ def BatchNorm(
 
 
 def _counts(update: str) -> bool:
-    """Returns whether the averages are updated from here: by `internal`, in the main training tower alone."""
+    """Returns whether to update the averages here: `internal` does so only in the main training tower."""
     tower = get_current_tower_context()
     return update == "collection" or (
         update == "internal" and (tower is None or tower.is_main_training_tower)
@@ -182,7 +181,7 @@ def _check_update(call: str, update: str) -> None:
 
 
 def _cross_tower_sum(call: str) -> CrossTowerSum | None:
-    """Returns the function that sums a tensor over the towers, or `None` if there is one tower."""
+    """Returns the function that sums a tensor over the towers, or `None` for a single tower."""
     tower = get_current_tower_context()
     if tower is None:
         raise TowerError(
@@ -190,13 +189,13 @@ def _cross_tower_sum(call: str) -> CrossTowerSum | None:
         )
     if tower.cross_tower_sum is None and tower.num_towers > 1:
         raise TowerError(
-            f"{call}: sync_statistics=True, but the {tower.num_towers} towers are not connected: the context "
-            f"of {tower.name!r} has no cross_tower_sum. The builder of the towers must give one."
+            f"{call}: sync_statistics=True, but the {tower.num_towers} towers are not connected: the "
+            f"context of {tower.name!r} has no cross_tower_sum. Pass one when building the towers."
         )
     if tower.cross_tower_sum is not None and _in_control_flow():
         raise ValueError(
             f"{call}: towers cannot be connected inside tf.cond, tf.while_loop or tf.function. Move the "
-            f"layer out, or leave sync_statistics out."
+            "layer out of it, or do not set sync_statistics."
         )
     if tower.cross_tower_sum is None:
         tf.add_to_collection(UNSYNCHRONIZED_STATISTICS, call)

@@ -40,34 +40,34 @@ def BatchRenorm(
     gamma_initializer: Any = None,
     data_format: str = "channels_last",
 ) -> tf.Tensor:
-    """Normalises by the batch, and corrects towards moving averages, after Ioffe (2017), arXiv:1702.03275.
+    """Normalises by the batch, corrected towards moving averages, after Ioffe (2017), arXiv:1702.03275.
 
-    In training, with `r` and `d` taken as constants by the gradient::
+    In training, with `r` and `d` as constants in the gradient::
 
         r = clip(deviation / average deviation, 1 / rmax, rmax)
         d = clip((mean - average mean) / average deviation, -dmax, dmax)
         output = ((x - mean) / deviation * r + d) * gamma + beta
 
-    These averages are `renorm_mean` and `renorm_stddev`, as the step finds them, for all towers that share
-    them. Inference uses `moving_mean` and `moving_variance`. All four move towards the batch's statistics
-    whenever the output is computed in the main training tower, or in one with variables of its own; the
-    variance is the biased one. A batch without examples leaves them as they are.
+    These averages are `renorm_mean` and `renorm_stddev` at the beginning of the step, for all towers that
+    share them. Inference uses `moving_mean` and `moving_variance`. Each computation of the output in the main
+    training tower, or in a tower with separate variables, moves all four towards the batch's statistics, with
+    the biased variance. An empty batch leaves them unchanged.
 
-    Variables, float32 whatever the input: trainable `gamma` and `beta`; `moving_mean`, `moving_variance`,
-    `renorm_mean` and `renorm_stddev`, in the collections `GLOBAL_VARIABLES` and `MODEL_VARIABLES`.
+    Variables, always float32: trainable `gamma` and `beta`; `moving_mean`, `moving_variance`, `renorm_mean`
+    and `renorm_stddev`, in the collections `GLOBAL_VARIABLES` and `MODEL_VARIABLES`.
 
     Args:
         x: float32, float16 or bfloat16 tensor, `[N, C]` or an image batch; the number of channels is
             static.
-        rmax: the largest correction of the scale, a number of at least 1 or a scalar tensor. 1 with
-            `dmax=0` makes it batch normalisation.
+        rmax: the largest correction of the scale, a number of at least 1 or a scalar tensor. 1 with `dmax=0`
+            gives batch normalisation.
         dmax: the largest correction of the mean, a number of at least 0 or a scalar tensor.
-        training: whether to use the batch; by default the tower's `is_training`.
-        momentum: weight of the past in `moving_mean` and `moving_variance`, between 0 and 1.
-        renorm_momentum: the same in `renorm_mean` and `renorm_stddev`.
+        training: whether to use the batch's statistics; by default the tower's `is_training`.
+        momentum: weight of the old value in `moving_mean` and `moving_variance`, between 0 and 1.
+        renorm_momentum: the same for `renorm_mean` and `renorm_stddev`.
         epsilon: added to the variance.
-        center: whether there is a `beta`.
-        scale: whether there is a `gamma`.
+        center: whether to add `beta`.
+        scale: whether to multiply by `gamma`.
         gamma_initializer: ones by default.
         data_format: `channels_last` or `channels_first`, for 4-D inputs.
 
@@ -109,7 +109,7 @@ def BatchRenorm(
         examples = count_values(image)
         is_empty = tf.equal(examples, 0)
         moments = tf.nn.moments(tf.cast(image, tf.float32), axes)
-        # Without a value they are undefined, and so were the gradients by scale and offset.
+        # For an empty batch they are undefined, and the gradients by scale and offset would be, too.
         mean, variance = (tf.where_v2(is_empty, tf.zeros([]), moment) for moment in moments)
         deviation = tf.sqrt(variance + epsilon)
         moves = []
@@ -129,7 +129,7 @@ def BatchRenorm(
 def _correct(
     averages: MovingAverages, mean: tf.Tensor, deviation: tf.Tensor, rmax: tf.Tensor, dmax: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor, list[tf.Tensor]]:
-    """Returns `r`, `d`, and the averages before the step."""
+    """Returns `r`, `d` and the averages before the step."""
 
     def read() -> list[tf.Tensor]:
         return [averages.mean.read_value(), averages.variance.read_value()]
@@ -141,7 +141,7 @@ def _correct(
 
 
 def _counts() -> bool:
-    """Returns whether the averages move: where towers share them, one of the towers moves them."""
+    """Returns whether to update the averages here: one of the towers that share them does."""
     tower = get_current_tower_context()
     return tower is None or (tower.is_training and (tower.index == 0 or tower.has_own_variables))
 

@@ -1,4 +1,4 @@
-"""What layers that normalise share: their checks, and the channels with their scale and offset."""
+"""Shared code of normalisation layers: checks, channels, scale and offset."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ __all__ = [
     "scale_and_offset",
 ]
 
-# Those that TensorFlow's fused kernels of batch normalisation take.
+# The dtypes that TensorFlow's fused batch normalisation kernels support.
 _DTYPES = (tf.float32, tf.float16, tf.bfloat16)
 
 
 def check_batch(call: str, x: Any) -> None:
-    """Checks an input that is normalised over the batch.
+    """Checks the input of a batch normalisation.
 
     Raises:
-        TypeError: it is no tensor, or has another dtype.
-        ValueError: it is neither 2-D nor 4-D.
+        TypeError: the input is not a tensor, or has another dtype.
+        ValueError: the input is neither 2-D nor 4-D.
     """
     check_rank(call, x, 2, 4)
     if x.dtype not in _DTYPES:
@@ -40,21 +40,21 @@ def check_batch(call: str, x: Any) -> None:
 
 
 def check_momentum(call: str, argument: str, value: float) -> float:
-    """Checks the weight of the past in a moving average, and returns it as a Python float.
+    """Checks the momentum of a moving average and returns it as a Python float.
 
     Raises:
-        ValueError: it is no number from 0 to 1.
+        ValueError: the value is not a number from 0 to 1.
     """
     if not is_number(value) or not 0 <= value <= 1:
-        raise ValueError(f"{call}: {argument} must lie between 0 and 1, received {value!r}.")
+        raise ValueError(f"{call}: {argument} must be between 0 and 1, received {value!r}.")
     return float(value)
 
 
 def check_epsilon(call: str, epsilon: float) -> float:
-    """Checks what is added to a variance, and returns it as a Python float.
+    """Checks the epsilon of a variance and returns it as a Python float.
 
     Raises:
-        ValueError: it is no number, or a negative one.
+        ValueError: the value is not a number, or is negative.
     """
     if not is_number(epsilon) or not epsilon >= 0:
         raise ValueError(f"{call}: epsilon must not be negative, received {epsilon!r}.")
@@ -67,14 +67,15 @@ def find_channels(call: str, x: tf.Tensor, axis: int | None, data_format: str) -
     Args:
         call: the layer's label, for errors.
         x: the input.
-        axis: the channel axis; `None`: the last one of two, and that of `data_format` of four.
+        axis: the channel axis; `None`: the last axis of a 2-D input, and that of `data_format` for a 4-D
+            input.
         data_format: `channels_last` or `channels_first`.
 
     Returns:
         TensorFlow's name of the data format, and the number of channels.
 
     Raises:
-        ValueError: an argument is out of range, or the number is not known.
+        ValueError: an argument is out of range, or the number of channels is unknown.
     """
     rank = x.shape.rank
     if axis is not None and not isinstance(axis, numbers.Integral):
@@ -98,26 +99,26 @@ def make_scale_and_offset(
     beta_initializer: Any = None,
     gamma_initializer: Any = None,
 ) -> dict[str, Any]:
-    """Makes the variables `gamma` and `beta`, each `None` where it is left out.
+    """Creates the variables `gamma` and `beta`; `None` for one that is disabled.
 
     Args:
         call: the layer's label, for errors.
         channels: the size of both.
         dtype: the dtype of both.
-        center: whether there is a `beta`.
-        scale: whether there is a `gamma`.
+        center: whether to create `beta`.
+        scale: whether to create `gamma`.
         beta_initializer: zeros by default.
         gamma_initializer: ones by default.
 
     Raises:
-        TypeError: an initializer is none.
-        ValueError: an array that initializes is of another shape.
+        TypeError: an initializer has another type.
+        ValueError: an initial array has another shape.
     """
     given = {
         "gamma": (gamma_initializer, tf.ones_initializer()),
         "beta": (beta_initializer, tf.zeros_initializer()),
     }
-    # All are checked before the first variable is made.
+    # Check all of them before the first variable is created.
     initializers = {
         name: resolve_initializer(call, f"{name}_initializer", value, default, [channels])
         for name, (value, default) in given.items()
@@ -130,14 +131,14 @@ def make_scale_and_offset(
 
 
 def scale_and_offset(affine: dict[str, Any], channels: int) -> tuple[Any, Any]:
-    """Returns `gamma` and `beta`; ones and zeros where they are left out."""
+    """Returns `gamma` and `beta`; ones and zeros if they are disabled."""
     gamma = tf.ones([channels]) if affine["gamma"] is None else affine["gamma"]
     beta = tf.zeros([channels]) if affine["beta"] is None else affine["beta"]
     return gamma, beta
 
 
 def as_image(x: tf.Tensor, channels: int) -> tf.Tensor:
-    """Returns a batch as images; an example of a 2-D input has one pixel."""
+    """Returns a batch as images; an example of a 2-D input becomes one pixel."""
     return x if x.shape.rank == 4 else tf.reshape(x, [-1, 1, 1, channels])
 
 
@@ -146,8 +147,8 @@ def name_result(x: tf.Tensor, out: tf.Tensor, **variables: Any) -> tf.Tensor:
 
     Args:
         x: the layer's input.
-        out: the normalised batch, as it came or as images.
-        **variables: those of the layer, by their names in `.variables`.
+        out: the normalised batch, in the input's shape or as images.
+        **variables: the layer's variables, by their names in `.variables`.
     """
     out = out if x.shape.rank == out.shape.rank else tf.reshape(out, tf.shape(x))
     out.set_shape(x.shape)

@@ -1,4 +1,4 @@
-"""Layers that normalise each example by itself, so that training, inference and batch sizes are alike."""
+"""Layers that normalise each example separately, independent of training mode and batch size."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def LayerNorm(
 ) -> tf.Tensor:
     """Normalises each example by its own mean and variance, after Ba et al. (2016), arXiv:1607.06450.
 
-    Both are over all axes but that of the batch; scale and offset are those of a channel.
+    Both are computed over all axes except the batch axis; scale and offset are per channel.
 
-    Variables, of the input's dtype, but float32 for a half-precision one: `gamma` and `beta`.
+    Variables, in the dtype of the input, or float32 for a half-precision input: `gamma` and `beta`.
 
     Args:
         x: float tensor, `[N, C]` or an image batch; the number of channels is static.
@@ -75,7 +75,7 @@ def InstanceNorm(
 ) -> tf.Tensor:
     """Normalises each channel of each image by its own mean and variance, after Ulyanov et al. (2016).
 
-    Variables, of the input's dtype, but float32 for a half-precision one: `gamma` and `beta`.
+    Variables, in the dtype of the input, or float32 for a half-precision input: `gamma` and `beta`.
 
     Args:
         x: float tensor, an image batch; the number of channels is static.
@@ -123,14 +123,14 @@ def GroupNorm(
 ) -> tf.Tensor:
     """Normalises groups of channels of each example, after Wu and He (2018), arXiv:1803.08494.
 
-    Mean and variance are over the channels of a group, which lie side by side, and over height and width.
-    One group makes it `LayerNorm`, a group for each channel `InstanceNorm`.
+    Mean and variance are computed over the neighbouring channels of a group, and over height and width. One
+    group gives `LayerNorm`, one group per channel `InstanceNorm`.
 
-    Variables, of the input's dtype, but float32 for a half-precision one: `gamma` and `beta`.
+    Variables, in the dtype of the input, or float32 for a half-precision input: `gamma` and `beta`.
 
     Args:
         x: float tensor, `[N, C]` or an image batch; the number of channels is static.
-        groups: the number of groups, which divides the number of channels.
+        groups: the number of groups; it must divide the number of channels.
         epsilon: added to the variance.
         center: whether there is a `beta`.
         scale: whether there is a `gamma`.
@@ -162,7 +162,7 @@ def GroupNorm(
     )
     shape = tf.shape(x)
     if code == "NHWC":
-        # The pixels of an image in a row; an example of a 2-D input has one.
+        # The pixels of an image in one axis; an example of a 2-D input has one pixel.
         form, axes = [shape[0], tf.reduce_prod(shape[1:-1]), groups, channels // groups], [1, 3]
     else:
         form, axes = [shape[0], groups, channels // groups, shape[2] * shape[3]], [2, 3]
@@ -178,7 +178,7 @@ def _check(call: str, x: tf.Tensor, data_format: str) -> tuple[str, int]:
 
 
 def _wide(x: tf.Tensor) -> tf.DType:
-    """Returns the dtype of statistics and variables: sums in half precision lose too much."""
+    """Returns the dtype of statistics and variables: sums in half precision lose too many digits."""
     return tf.float64 if x.dtype == tf.float64 else tf.float32
 
 
@@ -193,7 +193,7 @@ def _finish(x: tf.Tensor, code: str, normal: tf.Tensor, affine: dict[str, Any]) 
     if affine["gamma"] is not None:
         normal *= tf.reshape(affine["gamma"], form)
     if affine["beta"] is not None:
-        # Of a sum over a matrix, TensorFlow 2.21 makes its kernel _MklLayerNorm, which fails on some inputs
-        # and gives other numbers for others.
+        # TensorFlow 2.21 replaces a sum over a matrix by its kernel _MklLayerNorm, which fails on some inputs
+        # and gives wrong numbers for others.
         normal = tf.nn.bias_add(normal, affine["beta"], data_format=code)
     return name_result(x, tf.cast(normal, x.dtype), **affine)

@@ -1,4 +1,4 @@
-"""Ghost batches: parts of a batch that are normalised each by itself, after Hoffer et al. (2017)."""
+"""Ghost batches: separately normalised parts of a batch, after Hoffer et al. (2017)."""
 
 from __future__ import annotations
 
@@ -12,18 +12,19 @@ __all__ = ["check_ghost_batches", "normalize_ghost_batches"]
 
 
 def check_ghost_batches(call: str, x: tf.Tensor, size: int | None, sync_statistics: bool) -> int | None:
-    """Checks the size of ghost batches, and returns it as a Python int.
+    """Checks the size of ghost batches and returns it as a Python int.
 
     Raises:
-        ValueError: it is no size, does not divide the batch, or statistics of all towers are asked for, too.
+        ValueError: the size is not a positive int, does not divide the batch size, or is combined with
+            `sync_statistics`.
     """
     if size is None:
         return None
     size = check_count(call, "virtual_batch_size", size)
     if sync_statistics:
         raise ValueError(
-            f"{call}: virtual_batch_size={size} makes batches smaller, and sync_statistics=True makes them "
-            "larger. Leave one of the two out."
+            f"{call}: virtual_batch_size={size} makes batches smaller, but sync_statistics=True makes them "
+            "larger. Set only one of the two."
         )
     batch = x.shape.as_list()[0]
     if batch is not None and batch % size:
@@ -34,20 +35,19 @@ def check_ghost_batches(call: str, x: tf.Tensor, size: int | None, sync_statisti
 def normalize_ghost_batches(
     call: str, image: tf.Tensor, code: str, size: int, beta: Any, gamma: Any, epsilon: float
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Normalises each stretch of a batch by its own statistics.
+    """Normalises each group of consecutive examples of a batch separately.
 
     Args:
         call: the layer's label, for errors.
         image: the batch, 4-D.
         code: NHWC or NCHW.
-        size: examples in a stretch.
+        size: examples in a group.
         beta: added to each channel.
         gamma: multiplies each channel.
         epsilon: added to variances.
 
     Returns:
-        The normalised batch; and over the stretches, the averages of their means and of their unbiased
-        variances.
+        The normalised batch; and the means and the unbiased variances, averaged over the groups.
     """
     shape = tf.shape(image)
     fits = tf.debugging.Assert(tf.equal(shape[0] % size, 0), [f"{call}: {_rule(size)}. Examples:", shape[0]])

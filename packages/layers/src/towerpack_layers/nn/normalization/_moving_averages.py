@@ -1,4 +1,4 @@
-"""The moving averages of batch normalisation: their variables, and the ops that move them."""
+"""The moving averages of batch normalisation: variables and update ops."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class MovingAverages:
 
     Args:
         mean: variable of shape `[channels]`.
-        variance: likewise; of variances, or of standard deviations.
+        variance: variable of the same shape, of variances or standard deviations.
     """
 
     mean: Any
@@ -27,15 +27,15 @@ class MovingAverages:
 
     @classmethod
     def make(cls, channels: int, mean: str = "mean/EMA", variance: str = "variance/EMA") -> MovingAverages:
-        """Makes the two variables in the current variable scope.
+        """Creates the two variables in the current variable scope.
 
         Args:
             channels: the size of both.
-            mean: the name of the first, which begins with zeros.
-            variance: the name of the second, which begins with ones.
+            mean: the name of the first, initialised with zeros.
+            variance: the name of the second, initialised with ones.
         """
         with tf.variable_scope(tf.get_variable_scope(), auxiliary_name_scope=False) as scope:
-            # Neither is a weight, and what a scope says about those is not meant.
+            # Neither is a weight, so a scope's settings for weights must not apply.
             scope.set_partitioner(None)
             return cls(
                 _average(mean, channels, tf.zeros_initializer()),
@@ -45,22 +45,22 @@ class MovingAverages:
     def move(
         self, mean: tf.Tensor, variance: tf.Tensor, momentum: float, examples: tf.Tensor | int
     ) -> list[tf.Operation]:
-        """Makes the ops that move the averages towards the statistics of a batch.
+        """Creates the ops that move the averages towards the statistics of a batch.
 
-        The ops of a second use of the layer in this tower read the averages after those of the first.
+        The ops of a second use of the layer in this tower run after those of the first.
 
         Args:
-            mean: the batch's.
-            variance: the batch's.
-            momentum: weight of the past.
-            examples: how many values the statistics are of; with none of them, they are undefined.
+            mean: mean of the batch.
+            variance: variance of the batch.
+            momentum: weight of the old value.
+            examples: the number of values of the statistics, which are undefined for 0.
         """
         pairs = ((self.mean, mean), (self.variance, variance))
         return [_move(average, now, 1 - momentum, examples) for average, now in pairs]
 
 
 def count_values(batch: tf.Tensor) -> tf.Tensor | int:
-    """Returns how many values a batch has, which is known where the batch size is."""
+    """Returns the number of values per channel in a batch; an int if the batch size is static."""
     known = batch.shape.num_elements()
     return tf.size(batch) if known is None else int(known)
 
@@ -81,7 +81,7 @@ def _move(average: Any, now: tf.Tensor, weight: float, examples: tf.Tensor | int
     graph, moved = tf.get_default_graph(), graph_notes().moved
     key = _place_of_move(average)
     with tf.control_dependencies([graph.get_operation_by_name(moved[key])] if key in moved else []):
-        # A variable of TensorFlow 1's kind has its value read where it was made, unless it is asked.
+        # A reference variable of TensorFlow 1 is read where it was created, unless read explicitly.
         value = average.value() if hasattr(average, "handle") else average.read_value()
         step = (value - now) * weight
     known = tf.get_static_value(examples)
@@ -95,6 +95,6 @@ def _move(average: Any, now: tf.Tensor, weight: float, examples: tf.Tensor | int
 
 
 def _place_of_move(average: Any) -> tuple[str, ...]:
-    """Returns variable, tower and body: moves in one place can wait for each other."""
+    """Returns variable, tower and control flow body: updates with equal keys can wait for each other."""
     tower = get_current_tower_context()
     return (average.name, "" if tower is None else tower.name, *place_of_body())

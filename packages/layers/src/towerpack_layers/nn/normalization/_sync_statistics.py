@@ -1,4 +1,4 @@
-"""Statistics over the batches of all towers, and normalisation by them."""
+"""Statistics over the batches of all towers, and normalisation with them."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import tensorflow.compat.v1 as tf
 
 __all__ = ["UNSYNCHRONIZED_STATISTICS", "CrossTowerSum", "normalize", "statistics_of_all_towers"]
 
-# Collection of the labels of layers that shall synchronise their statistics, in a model of one tower. What
-# trains such a tower in several processes reads it.
+# Collection of the labels of layers with synchronised statistics in a model of one tower. Trainers that use
+# several processes read it.
 UNSYNCHRONIZED_STATISTICS = "UNSYNCHRONIZED_STATISTICS"
 
 CrossTowerSum = Callable[[tf.Tensor], tf.Tensor]
@@ -21,8 +21,8 @@ def statistics_of_all_towers(
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor, tf.Tensor]:
     """Returns mean, biased variance and unbiased variance of each channel, and the number of its values.
 
-    Variances are about the mean of all towers, in a second exchange. The mean of squares, which the first
-    exchange could carry, loses its digits where the mean is large.
+    Variances are computed around the mean of all towers, in a second exchange. The mean of squares, which the
+    first exchange could include, loses digits if the mean is large.
 
     Args:
         image: this tower's batch, 4-D; towers may have batches of different sizes.
@@ -43,7 +43,7 @@ def statistics_of_all_towers(
 def normalize(
     image: tf.Tensor, code: str, mean: Any, variance: Any, beta: Any, gamma: Any, epsilon: float
 ) -> tf.Tensor:
-    """Returns the batch, normalised by the given statistics, in its own dtype."""
+    """Normalises the batch with the given statistics, in its dtype."""
     mean, variance, beta, gamma = (_as_image(vector, code) for vector in (mean, variance, beta, gamma))
     whole = tf.nn.batch_normalization(tf.cast(image, tf.float32), mean, variance, beta, gamma, epsilon)
     return tf.cast(whole, image.dtype)

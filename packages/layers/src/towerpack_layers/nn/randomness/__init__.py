@@ -1,4 +1,4 @@
-"""Random numbers that a resumed training draws again, and the layers made of them."""
+"""Random numbers that a resumed training repeats, and layers that use them."""
 
 from ._dropout import Dropout
 from ._random_key import generator_of_step, seeded_tower

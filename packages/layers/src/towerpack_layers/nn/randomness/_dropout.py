@@ -1,4 +1,4 @@
-"""Dropout, with masks that a resumed run draws again."""
+"""Dropout with masks that a resumed run repeats."""
 
 from __future__ import annotations
 
@@ -26,22 +26,21 @@ def Dropout(
 ) -> tf.Tensor:
     """Sets a random part of the input to 0 and scales up the rest, after Srivastava et al. (2014), JMLR 15.
 
-    The name may be left out: `Dropout(x, rate=0.3)`. A positional number, `Dropout("dropout", x, 0.9)`, is
-    the probability to keep an element, and `keep_prob=` is, too, both with a `DeprecationWarning`.
+    The name is optional: `Dropout(x, rate=0.3)`. A positional number, `Dropout("dropout", x, 0.9)`, and
+    `keep_prob=` are the probability to keep an element, with a `DeprecationWarning`.
 
-    In a tower that has a `random_seed` and a `step`, the mask depends on these two, the tower's index and
-    the layer's place in the graph, in a `tf.while_loop` also on the iteration, and on nothing else, so a
-    resumed run draws the masks of a run without the break. Otherwise TensorFlow's stateful generator draws
-    the masks.
+    In a tower with a `random_seed` and a `step`, the mask depends only on these two, the tower's index, the
+    layer's position in the graph and, in a `tf.while_loop`, the iteration. A resumed run therefore draws the
+    same masks as an uninterrupted one. Otherwise TensorFlow's stateful generator draws the masks.
 
     Args:
         x: floating tensor of any shape.
-        rate: the part to drop, at least 0 and below 1: a number, or a scalar tensor, such as a variable
-            that a schedule sets.
-        training: whether to drop at all; by default the tower's `is_training`.
+        rate: the fraction to drop, at least 0 and below 1: a number, or a scalar tensor such as a scheduled
+            variable.
+        training: whether to drop elements; by default the tower's `is_training`.
         noise_shape: shape of the mask, broadcast to the input: 1 (or `None`, for the input's size) per
             axis.
-        seed: for the stateful generator; with a tower's `random_seed` it is mixed into the mask's key.
+        seed: seed of the stateful generator; with a tower's `random_seed` it is mixed into the mask's key.
 
     Returns:
         Tensor of the input's shape and dtype.
@@ -49,8 +48,8 @@ def Dropout(
     Raises:
         TowerError: the layer is outside any tower, and `training` is not given.
         ValueError: `rate` is out of range; or, in a tower with a `random_seed`, the layer is in a
-            `tf.function`, or in a loop of TensorFlow 1's control flow. All calls, or all iterations, would
-            have one mask.
+            `tf.function`, or in a loop of TensorFlow 1's control flow. All calls or iterations would have the
+            same mask.
 
     Example:
         >>> import tensorflow.compat.v1 as tf
@@ -73,14 +72,14 @@ def Dropout(
     with tf.name_scope("mask") as scope:
         generator = generator_of_step(call, tower, scope, seed)
         kept, share = _draw_kept(_mask_shape(x, noise_shape), rate, generator)
-        # A product with the mask would be NaN where an infinite input is dropped.
+        # A product with the mask would be NaN for a dropped infinite input.
         return tf.where_v2(kept, x * tf.cast(1 / share, x.dtype), tf.zeros([], x.dtype))
 
 
 def _check_rate(call: str, rate: Any) -> Any:
-    """Returns the rate as a float, or as a float32 tensor that is checked when it is computed."""
+    """Returns the rate as a float, or as a float32 tensor that is checked at run time."""
     if tf.is_tensor(rate) and rate.dtype.is_floating and rate.shape.rank == 0:
-        message = f"{call}: rate must lie in 0 <= rate < 1, received"
+        message = f"{call}: rate must be in 0 <= rate < 1, received"
         rate = tf.cast(rate, tf.float32)
         with tf.control_dependencies([tf.debugging.Assert((rate >= 0) & (rate < 1), [message, rate])]):
             return tf.identity(rate, "rate")
@@ -97,13 +96,14 @@ def _mask_shape(x: tf.Tensor, noise_shape: Sequence[int | None] | None) -> tf.Te
 
 
 def _draw_kept(shape: tf.Tensor, rate: Any, generator: Mapping[str, Any]) -> tuple[tf.Tensor, Any]:
-    """Draws which elements to keep.
+    """Draws the elements to keep.
 
-    An element takes 16 random bits, half of a random float's, and `rate` is rounded to these. With them, and
-    without a seed derived in the graph, the layer is faster than `tf.nn.experimental.stateless_dropout`.
+    An element uses 16 random bits, half of those of a random float, and `rate` is rounded accordingly. This,
+    and the lack of a seed derived in the graph, make the layer faster than
+    `tf.nn.experimental.stateless_dropout`.
 
     Returns:
-        A bool tensor, true for the elements to keep, and the share that is kept on average.
+        A bool tensor, true for the elements to keep, and the average fraction kept.
     """
     threshold = _threshold(rate)
     size = tf.reduce_prod(shape)
@@ -113,7 +113,7 @@ def _draw_kept(shape: tf.Tensor, rate: Any, generator: Mapping[str, Any]) -> tup
 
 
 def _threshold(rate: Any) -> Any:
-    """Returns the number below which 16 bits mean "drop": a float, or a float32 tensor."""
+    """Returns the threshold below which 16 bits mean "drop": a float or a float32 tensor."""
     if tf.is_tensor(rate):
         return tf.minimum(tf.round(rate * 2**16), 2**16 - 1)
     return min(round(rate * 2**16), 2**16 - 1)

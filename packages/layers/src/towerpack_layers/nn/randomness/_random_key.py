@@ -1,9 +1,8 @@
-"""The key of a layer's random numbers: by seed, tower and place in the graph, and in loops by iteration.
+"""The key of a layer's random numbers, from seed, tower, position in the graph and loop iteration.
 
-The body of a `tf.cond` or `tf.while_loop` is a graph of its own, whose name scopes start empty. So the place
-of a layer in it is that of the body in the graph around it, and so on outwards, then the name scope inside.
-The same ops compute every iteration of a loop, so the number of the iteration is mixed into the key as a
-tensor.
+The body of a `tf.cond` or `tf.while_loop` is a separate graph with empty name scopes. The position of a layer
+in it consists of the body's position in the outer graph, and so on outwards, and the name scope inside. The
+same ops compute every iteration of a loop, so the iteration number is mixed into the key as a tensor.
 """
 
 from __future__ import annotations
@@ -17,32 +16,32 @@ from ...tower import TowerContext, get_current_tower_context
 
 __all__ = ["generator_of_step", "seeded_tower"]
 
-# The generator's number in TensorFlow. It is named, because "auto" may be another one on another device.
+# The generator's number in TensorFlow. It is explicit, because "auto" may differ between devices.
 _PHILOX = 1
 
-# TensorFlow's graphs of bodies, by name: their module is private, and nothing public tells them apart.
+# The names of TensorFlow's body graph classes: their module is private, and no public API identifies them.
 _LOOPS, _BRANCH = ("WhileBodyFuncGraph", "WhileCondFuncGraph"), "CondBranchFuncGraph"
 
 
 def seeded_tower() -> TowerContext | None:
-    """Returns the current tower if its random numbers are to be the same in every run, else `None`."""
+    """Returns the current tower if it has reproducible random numbers, else `None`."""
     tower = get_current_tower_context()
     return None if tower is None or tower.random_seed is None or tower.step is None else tower
 
 
 def generator_of_step(call: str, tower: TowerContext, scope: str, seed: int | None) -> dict[str, Any]:
-    """Returns the key, counter and generator for TensorFlow's stateless ops, which differ at each step.
+    """Returns key, counter and generator for TensorFlow's stateless ops, different at each step.
 
     Args:
         call: the layer's label, for errors.
         tower: a `seeded_tower`.
-        scope: a name scope of the layer's own, which is unique in its graph even if variables are reused.
+        scope: a name scope of the layer that is unique in its graph even if variables are reused.
         seed: the layer's own seed.
 
     Raises:
         ValueError: the layer is in a `tf.function`, or in a loop of TensorFlow 1's control flow.
     """
-    # Philox counts in the lower half of its counter, so no two steps share a number.
+    # Philox increments the lower half of its counter, so no two steps share a number.
     return {
         "key": _layer_key(call, tower, scope, seed),
         "counter": _counter_from(tower.step),
@@ -51,7 +50,7 @@ def generator_of_step(call: str, tower: TowerContext, scope: str, seed: int | No
 
 
 def _layer_key(call: str, tower: TowerContext, scope: str, seed: int | None) -> tf.Tensor:
-    """Returns the key for the numbers of this run, tower, layer and iteration: one uint64 as a vector."""
+    """Returns the key for this run, tower, layer and iteration: one uint64 as a vector."""
     bodies = _bodies(call)
     place = "".join([*(_place_of_body(tower, body) for body in bodies), _without_tower(tower, bodies, scope)])
     layer = zlib.crc32(f"{tower.index}:{place}:{seed}".encode())
@@ -73,8 +72,8 @@ def _bodies(call: str) -> list[Any]:
         if type(graph).__name__ not in (*_LOOPS, _BRANCH):
             raise ValueError(
                 f"{call}: in a tower with a random_seed it cannot be inside a tf.function (or a function of "
-                f"tf.data). Such a function is built once and may be called many times, and all calls would "
-                f"draw the same numbers. Leave the tf.function out, or call the layer outside of it."
+                "tf.data). Such a function is built once and may be called many times, and all calls would "
+                "draw the same numbers. Remove the tf.function, or call the layer outside of it."
             )
         bodies.insert(0, graph)
         graph = graph.outer_graph
@@ -86,15 +85,15 @@ def _check_no_old_loop(call: str, graph: Any) -> None:
         if context.IsWhileContext():
             raise ValueError(
                 f"{call}: in a tower with a random_seed it cannot be inside a loop of TensorFlow 1's control "
-                f"flow, which has no count of its iterations: all would draw the same numbers. Call "
+                f"flow, which has no iteration count: all iterations would draw the same numbers. Call "
                 f"tf.enable_control_flow_v2() before the graph is built."
             )
         context = context.outer_context
 
 
 def _place_of_body(tower: TowerContext, body: Any) -> str:
-    # The name is made of the scope around the body, its kind and a number of the process, which is no part
-    # of the place: it depends on all other bodies of the process.
+    # The name consists of the scope around the body, its kind and a number. The number counts all bodies of
+    # the process, so it is not part of the position.
     around = f"{body.outer_graph.get_name_scope()}/"
     kind = body.name.rpartition("_")[0].rpartition("_")[2]
     outermost = getattr(body.outer_graph, "outer_graph", None) is None
@@ -106,12 +105,12 @@ def _without_tower(tower: TowerContext, bodies: list[Any], scope: str) -> str:
 
 
 def _iteration(body: Any) -> tf.Tensor:
-    # The loop's own count is the first argument of its condition and its body.
+    # The loop's counter is the first argument of its condition and its body.
     return body.get_operations()[0].outputs[0]
 
 
 def _mix(key: tf.Tensor, number: tf.Tensor) -> tf.Tensor:
-    """Returns a new key, drawn with the key at this place of the generator's sequence."""
+    """Returns a new key, drawn with the key at this position of the generator's sequence."""
     return tf.raw_ops.StatelessRandomUniformFullIntV2(
         shape=[1],
         key=key,

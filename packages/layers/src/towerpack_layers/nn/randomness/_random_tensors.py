@@ -1,4 +1,4 @@
-"""Random tensors that a resumed run draws again, such as the noise that a generator starts from."""
+"""Random tensors that a resumed run repeats, such as the input noise of a generator."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ def random_normal(
     dtype: tf.DType = tf.float32,
     seed: int | None = None,
 ) -> tf.Tensor:
-    """Draws normally distributed numbers, anew at each step.
+    """Draws normally distributed numbers at each step.
 
-    In a tower that has a `random_seed` and a `step`, they depend on these two, the tower's index and the
-    place in the graph, in a `tf.while_loop` also on the iteration, and on nothing else, so a resumed run
-    draws what a run without the break does. Otherwise TensorFlow's stateful generator draws them.
+    In a tower with a `random_seed` and a `step`, they depend only on these two, the tower's index, the
+    position in the graph and, in a `tf.while_loop`, the iteration. A resumed run therefore draws the same
+    numbers as an uninterrupted one. Otherwise TensorFlow's stateful generator draws them.
 
     Args:
         name: the name scope of the result, `<name>/output`.
         shape: sizes, each a number or a scalar tensor; or an integer vector.
-        mean: of the distribution.
-        stddev: its standard deviation, not negative.
+        mean: mean of the distribution.
+        stddev: standard deviation of the distribution, not negative.
         dtype: floating dtype.
         seed: for the stateful generator; with a tower's `random_seed` it is mixed into the key.
 
@@ -42,7 +42,7 @@ def random_normal(
 
     Raises:
         GraphRequiredError: TensorFlow executes eagerly.
-        TypeError: `name` is no name, or `dtype` is not floating.
+        TypeError: `name` is not a name, or `dtype` is not floating.
         ValueError: a parameter of the distribution is out of range; or, in a tower with a `random_seed`, the
             call is in a `tf.function`, or in a loop of TensorFlow 1's control flow.
 
@@ -75,15 +75,15 @@ def random_uniform(
     dtype: tf.DType = tf.float32,
     seed: int | None = None,
 ) -> tf.Tensor:
-    """Draws numbers from `minval <= x < maxval`, anew at each step.
+    """Draws uniformly distributed numbers with `minval <= x < maxval` at each step.
 
-    They depend on what the numbers of `random_normal` depend on.
+    They are reproducible under the same conditions as those of `random_normal`.
 
     Args:
         name: the name scope of the result, `<name>/output`.
         shape: sizes, each a number or a scalar tensor; or an integer vector.
-        minval: the least value.
-        maxval: the bound above, more than `minval`.
+        minval: the smallest value.
+        maxval: the exclusive upper bound, larger than `minval`.
         dtype: floating dtype.
         seed: for the stateful generator; with a tower's `random_seed` it is mixed into the key.
 
@@ -92,7 +92,7 @@ def random_uniform(
 
     Raises:
         GraphRequiredError: TensorFlow executes eagerly.
-        TypeError: `name` is no name, or `dtype` is not floating.
+        TypeError: `name` is not a name, or `dtype` is not floating.
         ValueError: the bounds are out of order; or, in a tower with a `random_seed`, the call is in a
             `tf.function`, or in a loop of TensorFlow 1's control flow.
 
@@ -116,7 +116,7 @@ def random_uniform(
 
 
 def _check(function: str, name: object, dtype: Any) -> str:
-    """Checks the name and the dtype, and returns the call's label, for errors."""
+    """Checks the name and the dtype, and returns the call's label for errors."""
     if not isinstance(name, str) or not name:
         raise TypeError(f"{function}: the first argument is a name, a non-empty str; received {name!r}.")
     call = f"{function}({name!r})"
@@ -135,7 +135,7 @@ def _draw(
     keyed: Callable[..., tf.Tensor],
     stateful: Callable[..., tf.Tensor],
 ) -> tf.Tensor:
-    """Draws from the standard distribution, by the tower's key if it has one."""
+    """Draws from the standard distribution, with the tower's key if it has one."""
     tower = seeded_tower()
     if tower is None:
         return stateful(shape, dtype=dtype, seed=seed)
@@ -144,7 +144,7 @@ def _draw(
 
 
 def _keep_below(drawn: tf.Tensor, minval: float, maxval: float) -> tf.Tensor:
-    """Returns numbers between 0 and 1 stretched to the bounds, less than the upper one though rounded."""
+    """Scales numbers between 0 and 1 to the bounds, below the upper one despite rounding."""
     dtype = drawn.dtype
     stretched = drawn * tf.cast(maxval - minval, dtype) + tf.cast(minval, dtype)
     below = np.nextafter(dtype.as_numpy_dtype(maxval), dtype.as_numpy_dtype(minval))

@@ -22,24 +22,24 @@ def SpatialDropout(
 ) -> tf.Tensor:
     """Sets a random part of the feature maps to 0 and scales up the rest, after Tompson et al. (2015), CVPR.
 
-    A map is one channel of one example. All else is as in `Dropout`: the name may be left out, and in a
-    tower that has a `random_seed` and a `step`, a resumed run draws the masks of a run without the break.
+    A map is one channel of one example. Otherwise the layer works like `Dropout`: the name is optional, and
+    in a tower with a `random_seed` and a `step`, a resumed run draws the same masks as an uninterrupted one.
 
     Args:
         x: floating tensor of shape `[N, ..., C]`, or `[N, C, ...]` with `channels_first`, with one to three
-            axes in place of the dots.
-        rate: the part of the maps to drop, at least 0 and below 1: a number or a scalar tensor.
-        training: whether to drop at all; by default the tower's `is_training`.
+            axes for the dots.
+        rate: the fraction of the maps to drop, at least 0 and below 1: a number or a scalar tensor.
+        training: whether to drop maps; by default the tower's `is_training`.
         data_format: `channels_last` or `channels_first`.
-        seed: for the stateful generator; with a tower's `random_seed` it is mixed into the mask's key.
+        seed: seed of the stateful generator; with a tower's `random_seed` it is mixed into the mask's key.
 
     Returns:
         Tensor of the input's shape and dtype.
 
     Raises:
         TowerError: the layer is outside any tower, and `training` is not given.
-        ValueError: an argument is out of range, the input is not 3-D to 5-D; or the layer is where `Dropout`
-            cannot be.
+        ValueError: an argument is out of range, the input is not 3-D to 5-D; or the layer is in a place that
+            `Dropout` refuses.
 
     Example:
         >>> import tensorflow.compat.v1 as tf
@@ -55,6 +55,6 @@ def SpatialDropout(
     noise_shape: list[int | None] = [None] + [1] * (rank - 1)
     channel = 1 if check_data_format(call, data_format).channel == 1 else rank - 1
     noise_shape[channel] = None
-    # Without its decorator: an argument scope of Dropout does not hold here.
+    # Without its decorator, so that an argument scope of Dropout does not apply here.
     dropout = Dropout.layer_info.function
     return dropout(x, rate=rate, training=training, noise_shape=noise_shape, seed=seed)

@@ -1,4 +1,4 @@
-"""Layers that give their input another height and width."""
+"""Layers that change the height and width of their input."""
 
 from ._image_sample import ImageSample
 from ._pooling import AvgPooling, GlobalAvgPooling, MaxPooling

@@ -1,4 +1,4 @@
-"""Sampling of images at given coordinates, as a spatial transformer needs it."""
+"""Sampling of images at given coordinates, for spatial transformers."""
 
 from __future__ import annotations
 
@@ -12,32 +12,32 @@ from ...registry import register_layer
 
 __all__ = ["ImageSample"]
 
-# "repeat" is Tensorpack's word.
+# "repeat" is the name in Tensorpack.
 _BORDERS = ("replicate", "repeat", "constant")
 
 
 @register_layer(log_shape=True)
 def ImageSample(x: Sequence[tf.Tensor], border_mode: str = "replicate") -> tf.Tensor:
-    """Samples images at coordinates, by bilinear interpolation between pixels.
+    """Samples images at coordinates by bilinear interpolation between pixels.
 
-    After Jaderberg et al., "Spatial Transformer Networks" (2015), arXiv:1506.02025. The gradient reaches the
+    After Jaderberg et al., "Spatial Transformer Networks" (2015), arXiv:1506.02025. Gradients flow to the
     images and the coordinates.
 
     Args:
         x: list of two floating tensors: images of shape `[N, H, W, C]`, and coordinates of shape
             `[N, H', W', 2]`, as pairs of y and x in pixels: (1.0, 2.0) is the pixel of row 1 and column 2.
-            Coordinates have 32 bits or more, also within `mixed_precision`: in 16, large ones have no
-            fraction left.
-        border_mode: what there is outside of the images: `replicate` (or `repeat`, as in Tensorpack), the
-            nearest pixel of the border, or `constant`, zero.
+            Coordinates need at least 32 bits, also within `mixed_precision`: with 16 bits, large ones have no
+            fraction.
+        border_mode: the values outside of the images: `replicate` (or `repeat`, as in Tensorpack) for the
+            nearest pixel of the border, or `constant` for zero.
 
     Returns:
         Tensor of shape `[N, H', W', C]`, of the images' dtype.
 
     Raises:
-        TypeError: the input is no list of two tensors, one of them is not floating, or the coordinates have
-            16 bits.
-        ValueError: the `border_mode` is unknown, a tensor is not 4-D, or their shapes do not fit.
+        TypeError: the input is not a list of two tensors, one of them is not floating, or the coordinates
+            have 16 bits.
+        ValueError: the `border_mode` is unknown, a tensor is not 4-D, or the shapes do not match.
 
     Example:
         >>> import tensorflow.compat.v1 as tf
@@ -55,7 +55,7 @@ def ImageSample(x: Sequence[tf.Tensor], border_mode: str = "replicate") -> tf.Te
     inside = tf.clip_by_value(coordinates, 0, _last_pixel(images, coordinates.dtype))
     out = _interpolate(images, inside)
     if border_mode == "constant":
-        # Where clipping has changed a coordinate, it was outside.
+        # A coordinate changed by clipping was outside.
         is_inside = tf.reduce_all(tf.equal(inside, coordinates), -1, keepdims=True)
         out = tf.where_v2(is_inside, out, tf.zeros([], out.dtype))
     out.set_shape([images.shape[0], *coordinates.shape[1:3], images.shape[3]])
@@ -76,18 +76,18 @@ def _check_inputs(call: str, x: Any) -> tuple[tf.Tensor, tf.Tensor]:
     if coordinates.dtype.size < 4:
         raise TypeError(
             f"{call}: the coordinates must be float32 or float64, received {coordinates.dtype.name}, which "
-            f"cannot hold parts of pixels. Use tf.cast before computing them."
+            "cannot represent fractions of pixels. Use tf.cast before computing them."
         )
     if not coordinates.shape.is_compatible_with([images.shape[0], None, None, 2]):
         raise ValueError(
-            f"{call}: to images of shape {images.shape} belong coordinates of shape "
-            f"({images.shape[0]}, height, width, 2), received {coordinates.shape}."
+            f"{call}: images of shape {images.shape} need coordinates of shape ({images.shape[0]}, height, "
+            f"width, 2), received {coordinates.shape}."
         )
     return images, coordinates
 
 
 def _before_cast(x: tf.Tensor) -> tf.Tensor:
-    """Returns the float32 tensor that `mixed_precision` has cast, or the tensor itself."""
+    """Returns the float32 tensor before the cast of `mixed_precision`, or the tensor itself."""
     is_cast = x.op.type == "Cast" and x.op.inputs[0].dtype == tf.float32
     return x.op.inputs[0] if is_cast and x.dtype.size < 4 else x
 
@@ -97,7 +97,7 @@ def _last_pixel(images: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
 
 
 def _interpolate(images: tf.Tensor, coordinates: tf.Tensor) -> tf.Tensor:
-    """Returns the mean of the four pixels around each pair of coordinates, weighted by their nearness."""
+    """Returns the mean of the four pixels around each pair of coordinates, weighted by proximity."""
     low = tf.floor(coordinates)
     high = tf.minimum(low + 1, _last_pixel(images, coordinates.dtype))
     toward_high = coordinates - low
@@ -111,6 +111,6 @@ def _interpolate(images: tf.Tensor, coordinates: tf.Tensor) -> tf.Tensor:
 def _pixels(images: tf.Tensor, rows: tf.Tensor, columns: tf.Tensor) -> tf.Tensor:
     sizes = tf.shape(rows)
     count = tf.range(tf.shape(images)[0])
-    # Stacking fails where there are more images than coordinates, or fewer.
+    # Stacking fails if the numbers of images and coordinates differ.
     numbers = tf.tile(tf.reshape(count, [-1, 1, 1]), tf.stack([1, sizes[1], sizes[2]]))
     return tf.gather_nd(images, tf.stack([numbers, rows, columns], axis=-1))

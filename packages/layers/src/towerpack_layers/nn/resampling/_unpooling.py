@@ -1,4 +1,4 @@
-"""Enlarging of images by a fixed pattern."""
+"""Enlarges images by a fixed pattern."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ __all__ = ["FixedUnPooling"]
 def FixedUnPooling(
     x: tf.Tensor, shape: int | Sequence[int], unpool_mat: Any = None, data_format: str = "channels_last"
 ) -> tf.Tensor:
-    """Puts, in place of each pixel, the product of the pixel and a matrix: the Kronecker product.
+    """Replaces each pixel by its product with a matrix: the Kronecker product.
 
     Args:
         x: tensor of shape `[N, H, W, C]`, or `[N, C, H, W]` with `channels_first`.
-        shape: factors that height and width grow by, one number for both or two.
-        unpool_mat: matrix of this shape, a tensor or an array. By default it has 1 at the top left, and 0
-            elsewhere: each pixel comes to the top left of its block, between zeros.
+        shape: factors of height and width, one number for both or two.
+        unpool_mat: matrix of this shape, a tensor or an array. By default it has 1 at the top left and 0
+            elsewhere: each pixel is at the top left of its block, surrounded by zeros.
         data_format: `channels_last` or `channels_first`.
 
     Returns:
@@ -48,7 +48,7 @@ def FixedUnPooling(
     matrix = None if unpool_mat is None else _check_matrix(call, unpool_mat, factors, x.dtype)
     sizes = axis_sizes(x)
     height, width = form.spatial
-    # One block of axes before the height, and one after the width, so that no op sees more than five axes.
+    # Merge the axes before the height and after the width, so that no op has more than five axes.
     pixels = tf.reshape(
         x, [math.prod(sizes[: height + 1]), 1, sizes[width], 1, math.prod(sizes[width + 1 :])]
     )
