@@ -76,7 +76,7 @@ def test_the_class_stays_what_it_is():
 
 
 def test_names_are_checked():
-    with pytest.raises(ValueError, match=r"given twice in \['a', 'a'\]"):
+    with pytest.raises(ValueError, match=r"\['a', 'a'\] contains a name twice"):
         remap_input_source(QueueInput([[1]]), ["a", "a"])
     with pytest.raises(SpecError, match=r"names \['z'\], but the model's inputs are \['a', 'b'\]"):
         remap_input_source(QueueInput([[1]]), ["z"]).setup([A, B])

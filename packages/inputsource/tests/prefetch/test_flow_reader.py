@@ -238,7 +238,7 @@ def test_as_flow_refuses_what_cannot_be_read_again():
     ("flow", "message"),
     [
         (lambda: iter([]), r"received <function .*write DataFromGenerator\(it\)"),
-        (np.zeros((4, 2)), r"Received an array of shape \(4, 2\), where .* DataFromArrays\("),
+        (np.zeros((4, 2)), r"Received an array of shape \(4, 2\), but .* DataFromArrays\("),
         ((np.zeros((4, 2)), np.zeros(4)), r"a tuple of 2, the first of them an array of shape \(4, 2\)"),
         (tf.data.Dataset.range(3), r"_RangeDataset.*TFDatasetInput\(dataset\).* data= instead of dataflow="),
     ],

@@ -97,7 +97,7 @@ def test_two_sources_over_one_flow_are_refused(make, specs, names):
 def test_a_stream_below_two_flows_is_refused():
     noise = Noise()
     sources = [built(QueueInput(MapData(noise, list))), built(FeedInput(Passing(noise)))]
-    with refused(r"Noise.* is read by QueueInput already, and FeedInput"):
+    with refused(r"Noise.* is already read by QueueInput, so FeedInput"):
         running(*sources)
 
 
@@ -111,7 +111,7 @@ def test_a_stream_in_a_list_of_flows_is_found():
 
     noise = Noise()
     sources = [built(QueueInput(Either(numbers(), noise))), built(QueueInput(Either(noise)))]
-    with refused(r"Noise.* is read by QueueInput"):
+    with refused(r"Noise.* is already read by QueueInput"):
         running(*sources)
 
 
@@ -139,7 +139,7 @@ def test_a_stream_that_this_process_reads_is_found(over):
     noise = Noise()
     flows = [over(noise), over(noise)]
     sources = [built(QueueInput(flow)) for flow in flows]
-    with refused(r"Noise.* is read by QueueInput"), contextlib.ExitStack() as workers:
+    with refused(r"Noise.* is already read by QueueInput"), contextlib.ExitStack() as workers:
         for flow in flows:
             workers.callback(getattr(flow, "close", bool))
         running(*sources)

@@ -384,7 +384,7 @@ def test_a_queue_that_does_not_fit():
         build([[0]], queue=tf.queue.FIFOQueue(5, [tf.float32], [[]]))
     with tf.Graph().as_default():
         elsewhere = tf.queue.FIFOQueue(5, [tf.int32], [[]])
-    with pytest.raises(SetupError, match="another graph"):
+    with pytest.raises(SetupError, match="different graph"):
         build([[0]], queue=elsewhere)
 
 

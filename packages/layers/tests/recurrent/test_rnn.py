@@ -190,7 +190,7 @@ def test_what_follows_an_end_does_not_matter(run: Run) -> None:
         (
             {"initial_state": lambda: 2 * (tf.zeros([3, 6], tf.int32),)},
             TypeError,
-            "initial_state must be floating, as the input is, received int32. Use tf.cast",
+            "initial_state must be floating, like the input, received int32. Use tf.cast",
         ),
         ({"units": 0}, ValueError, "units must be a positive int, received 0"),
         ({"forget_bias": "one"}, ValueError, "forget_bias must be a number, received 'one'"),

@@ -158,7 +158,7 @@ def test_bad_calls(graph: tf.Graph) -> None:
         cell(tf.ones([2, 5, 3]), cell.zero_state(2, tf.float32))
     with pytest.raises(ValueError, match=r"state must have the structure of the cell's state_size, \(4, 4\)"):
         cell(tf.ones([2, 3]), tf.zeros([2, 4]))
-    with pytest.raises(TypeError, match="state must be floating, as the input is, received int32"):
+    with pytest.raises(TypeError, match="state must be floating, like the input, received int32"):
         cell(tf.ones([2, 3]), cell.zero_state(2, tf.int32))
     assert names() == []
 

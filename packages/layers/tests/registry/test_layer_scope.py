@@ -39,7 +39,7 @@ def test_an_input_of_the_layers_name(graph: tf.Graph, taken: str, tower: str) ->
     with TowerContext(tower, is_training=True):
         x = tf.placeholder(tf.float32, [None, 2], name=taken)
         message = (
-            rf"FullyConnected\('fc'\): the name '{f'{tower}/' if tower else ''}fc' is taken .*another name"
+            rf"FullyConnected\('fc'\): the name '{f'{tower}/' if tower else ''}fc' is already used .*Rename"
         )
         with pytest.raises(DuplicateLayerError, match=message):
             FullyConnected("fc", x, 3)
@@ -58,7 +58,7 @@ def test_a_layer_that_has_the_name_of_anothers_variable(graph: tf.Graph) -> None
     x = tf.ones([1, 2])
     FullyConnected("a/b", x, 3)
     with pytest.raises(
-        DuplicateLayerError, match=r"FullyConnected\('a'\): the variable 'a/b' cannot be made"
+        DuplicateLayerError, match=r"FullyConnected\('a'\): the variable 'a/b' cannot be created"
     ):
         FullyConnected("a", x, 3)
     assert "a/b_1" not in {v.op.name for v in tf.global_variables()}
@@ -107,7 +107,7 @@ class TestARetry:
         assert FullyConnected("d", x, 3).name == "d/output:0"
 
     def test_within_a_layer(self, graph: tf.Graph) -> None:
-        with pytest.raises(ValueError, match="two axes or more"):
+        with pytest.raises(ValueError, match="at least two axes"):
             Nested("n", tf.ones([2]))
         assert Nested("n", tf.ones([1, 2])).name == "n/output:0"
         assert [v.name for v in tf.global_variables()] == ["n/fc/W:0", "n/fc/b:0"]

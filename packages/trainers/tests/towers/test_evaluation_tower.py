@@ -190,9 +190,7 @@ def test_inferencers_are_inferencers(wrong):
 
 @pytest.mark.parametrize("wrong", [None, 3, iter(RAGGED)], ids=["none", "number", "iterator"])
 def test_the_input_can_be_iterated_again(configure, wrong):
-    with pytest.raises(
-        TypeError, match=r"reads a DataFlow or another iterable|allows only one pass"
-    ):
+    with pytest.raises(TypeError, match=r"reads a DataFlow or another iterable|allows only one pass"):
         SimpleTrainer(configure(callbacks=[InferenceRunner(wrong, Seen())])).train()
 
 
