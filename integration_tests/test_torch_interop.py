@@ -419,7 +419,7 @@ class Queue(DataFlow):
 
 
 def test_errors():
-    with pytest.raises(ArgumentError, match="rank=1 and world_size=None: give both, or none"):
+    with pytest.raises(ArgumentError, match="rank=1 and world_size=None: pass both, or neither"):
         TorchDataset(batches(), rank=1)
     with pytest.raises(ArgumentError, match="epoch is an integer from 0 up; received -1"):
         TorchDataset(batches()).set_epoch(-1)
@@ -429,6 +429,6 @@ def test_errors():
         TorchDataset(Queue(), 0, 2, even="repeat")
     dataset = TorchDataset(batches())
     with pytest.raises(
-        StateError, match="worker 1 of 2 of a StatefulDataLoader, and it was loaded into no worker"
+        StateError, match="worker 1 of 2 of a StatefulDataLoader, but it was loaded into no worker"
     ):
         dataset.load_state_dict({**dataset.state_dict(), "worker": [1, 2]})

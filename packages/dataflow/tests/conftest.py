@@ -7,6 +7,6 @@ from hypothesis import settings
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-# How long an example takes depends on what else the machine is doing; pytest-timeout catches what hangs.
+# The time of an example depends on the load of the machine; pytest-timeout catches hanging tests.
 settings.register_profile("any machine", deadline=None)
 settings.load_profile("any machine")

@@ -1,4 +1,4 @@
-"""Whatever a constructor is given, it builds a flow that works or says which argument is wrong."""
+"""Any argument of a constructor yields a working flow or an error that names the argument."""
 
 import contextlib
 import math
@@ -140,7 +140,7 @@ def test_booleans_of_numpy_are_booleans(switch):
     assert flow.state_dict()["flow"]["0"]["shuffle"] is bool(switch)
 
 
-def test_more_repetitions_than_a_length_can_say_are_refused_with_what_to_do():
+def test_more_repetitions_than_len_can_return_are_rejected_with_a_remedy():
     with pytest.raises(ArgumentError, match=r"of 8 datapoints are more than len\(\) .* or -1 for endless"):
         RepeatedData(DATA, sys.maxsize)
     with pytest.raises(ArgumentError, match=r"num is an integer up to \d+, or -1 for endless repetition;"):

@@ -1,4 +1,4 @@
-"""States that an earlier version wrote lead to the very datapoints that they led to then.
+"""States written by an earlier version lead to the same datapoints as then.
 
 The files in `golden/` are never written again; see `golden/write.py`.
 """
@@ -38,7 +38,7 @@ def golden(name):
 
 
 def assert_followed(name, state, stored):
-    """A state leads to what is stored, in a flow built anew."""
+    """A state leads to the stored datapoints in a newly built flow."""
     tree = trees.TREES[name]
     flow = tree.build()
     flow.load_state_dict(state)
@@ -56,7 +56,7 @@ def test_a_golden_state_leads_where_it_led(name):
 
 @pytest.mark.parametrize("name", HERE_ALONE)
 def test_a_state_of_today_leads_there_too(name):
-    """What is loaded and saved again, in whichever format then, means the same."""
+    """A state loaded and saved again, in any format, means the same."""
     stored = golden(name)
     flow = trees.TREES[name].build()
     flow.load_state_dict(stored["state"])

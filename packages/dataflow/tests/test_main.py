@@ -59,10 +59,10 @@ def test_bench(flows, name, ending, capsys):
             "MODULE:NAME expected, like my_project.data:train_flow; received 'flows_to_measure'",
         ),
         ("flows_to_measure:nothing", "flows_to_measure defines no nothing"),
-        ("flows_to_measure:number", "flows_to_measure:number is int, not a flow"),
-        ("flows_to_measure:empty", "nothing to time: DataFromList gave 0 datapoints"),
+        ("flows_to_measure:number", "flows_to_measure:number is int, neither a flow"),
+        ("flows_to_measure:empty", "nothing to time: DataFromList yielded 0 datapoints"),
         ("flows_to_measure:needs", "flows_to_measure:needs cannot be called without arguments (missing a"),
-        ("no_such.module:flow", "there is no module no_such.module, seen from "),
+        ("no_such.module:flow", "there is no module no_such.module, searched from "),
         ("no_such.py:flow", "there is no file no_such.py"),
     ],
 )
@@ -78,7 +78,7 @@ def test_short_flows_are_measured_as_they_are(flows, capsys):
     assert main(["bench", f"{flows}:short"]) == 0
     assert "2 datapoints in" in capsys.readouterr().out
     assert main(["bench", f"{flows}:short", "--warmup", "2"]) == 2
-    assert "DataFromList gave 2 datapoints, all of them to warm up: warmup=2" in capsys.readouterr().err
+    assert "DataFromList yielded 2 datapoints, all of them to warm up: warmup=2" in capsys.readouterr().err
 
 
 def test_time_is_limited(flows, capsys):

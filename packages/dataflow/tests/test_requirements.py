@@ -1,4 +1,4 @@
-"""What the metadata declare is imported, and what is imported is declared."""
+"""The requirements in the metadata equal the imported packages."""
 
 import ast
 import importlib.metadata

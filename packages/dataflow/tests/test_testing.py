@@ -25,7 +25,7 @@ class WrongLength(DataFlow):
 
 
 class Mutable(DataFromList):
-    """Goes round what copies lists."""
+    """Bypasses the copies of lists."""
 
     def _datapoints(self, epoch, start):
         return iter(self._lst[start:])
@@ -154,7 +154,7 @@ class WithinDatapoint(DataFlow):
 
 
 class Queued(DataFlow):
-    """A live flow: what is taken out of the queue is gone."""
+    """A live flow: items taken from the queue cannot be read again."""
 
     live = True
 

@@ -31,7 +31,7 @@ class Brighter:
 
 
 class Row:
-    """An augmentor of the table, and what it states of itself.
+    """An augmentor of the table, and its properties.
 
     Args:
         augmentor: the augmentor.
@@ -149,7 +149,7 @@ def test_shapes_dtypes_and_values_of_images(row):
 
 
 @EVERY
-def test_shapes_dtypes_and_values_of_what_belongs_to_images(row):
+def test_shapes_dtypes_and_values_of_annotations(row):
     points = np.array([[0.5, 0.5], [3, 20], [29.5, 9]])
     boxes = np.array([[1, 2, 9.5, 20], [0, 0, WIDTH, HEIGHT]], np.float32)
     mask = (np.random.default_rng(2).integers(0, 3, (HEIGHT, WIDTH)) * 100).astype(np.int32)
@@ -198,7 +198,7 @@ def test_images_that_are_not_taken_are_refused_by_name(row):
 
 
 def flow_of_all():
-    """A flow in which each augmentor has a component of its own."""
+    """A flow with a separate component for each augmentor."""
     pictures = {
         f"{place} {type(row.augmentor).__name__}": picture(row.channels[-1], row.dtypes[0], seed=place)
         for place, row in enumerate(TABLE)

@@ -47,7 +47,7 @@ def picture():
 
 
 def chosen(augmentor, seed):
-    """Returns a transform of an augmentor, whose parts are chosen."""
+    """Returns a transform of an augmentor, with all parts chosen."""
     with drawing_from(np.random.default_rng(seed)):
         transform = augmentor.get_transform(picture())
         transform.apply_image(picture())

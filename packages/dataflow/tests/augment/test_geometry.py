@@ -1,4 +1,4 @@
-"""Places of pixels: images, coordinates, boxes and masks move together."""
+"""Positions of pixels: images, coordinates, boxes and masks move together."""
 
 import numpy as np
 import pytest
@@ -61,7 +61,7 @@ MOVES = [
 
 
 def scene(dtype, channels):
-    """A picture, dark but for a square whose centre is (30, 25)."""
+    """A dark picture with a bright square centred at (30, 25)."""
     image = np.zeros((50, 60, *channels), dtype)
     image[22:28, 27:33] = 200
     return image
@@ -132,13 +132,13 @@ def test_the_largest_rectangle_lies_inside():
         assert (RotationAndCropValid(40).augment(image) == 9).all()
 
 
-def test_functions_move_only_what_they_say():
+def test_functions_move_only_their_kind_of_data():
     transform = MapImage(np.flipud).get_transform(np.zeros((2, 2)))
     with pytest.raises(NotImplementedError, match=r"MapImage.* has no apply_coords: define it"):
         transform.apply_coords(np.zeros((1, 2)))
 
 
-def test_what_is_chosen_later_needs_the_image_first():
+def test_a_lazily_chosen_transform_needs_the_image_first():
     transform = AugmentorList([Identity(), RandomCrop(2)]).get_transform(np.zeros((4, 4), np.uint8))
     with pytest.raises(ImageError, match="call apply_image before"):
         transform.apply_coords(np.zeros((1, 2)))

@@ -1,4 +1,4 @@
-"""Flows of images: read, decoded, augmented; what cannot work is named with its component."""
+"""Flows of images: reading, decoding, augmentation; errors name the failing component."""
 
 import sys
 
@@ -119,7 +119,7 @@ def test_members_of_the_source_stay_as_they_are():
 
 @pytest.fixture(params=["OpenCV", "Pillow"])
 def decoder(request, monkeypatch):
-    """What images are decoded by."""
+    """The decoders of images."""
     if request.param == "Pillow":
         monkeypatch.setitem(sys.modules, "cv2", None)  # as if it were not installed
     return request.param

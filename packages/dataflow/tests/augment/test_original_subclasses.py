@@ -1,4 +1,4 @@
-"""Augmentors written for Tensorpack, as its examples have them, run as they are."""
+"""Augmentors written for Tensorpack, as in its examples, run unchanged."""
 
 import numpy as np
 import pytest
@@ -100,7 +100,7 @@ def test_results_are_the_same_for_any_number_of_workers():
     assert values(hed(), seed=4) != expected
 
 
-def test_an_interrupted_pass_goes_on_with_the_same_numbers():
+def test_an_interrupted_pass_continues_with_the_same_numbers():
     flow = hed()
     flow.seed(3)
     iterator = iter(flow)
@@ -113,7 +113,7 @@ def test_an_interrupted_pass_goes_on_with_the_same_numbers():
     assert [part.tolist() for datapoint in resumed for part in datapoint] == rest
 
 
-def test_each_epoch_has_numbers_of_its_own():
+def test_each_epoch_has_different_numbers():
     flow = AugmentImageComponent(DataFromList(IMAGES, shuffle=False), RandomCrop(4))
     flow.seed(3)
     assert [image.tolist() for image, _ in flow] != [image.tolist() for image, _ in flow]

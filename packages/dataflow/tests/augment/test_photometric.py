@@ -1,4 +1,4 @@
-"""Values of pixels: the formulas of Tensorpack, written again in NumPy, and what is fixed."""
+"""Pixel values: Tensorpack's formulas, reimplemented in NumPy, and their fixes."""
 
 import importlib.util
 from pathlib import Path

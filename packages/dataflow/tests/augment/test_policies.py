@@ -1,4 +1,4 @@
-"""Operations drawn at random, which are those of Pillow, and images of a batch mixed with one another."""
+"""Random operations equal those of Pillow; mixtures of the images of a batch."""
 
 import cv2
 import numpy as np
@@ -33,7 +33,7 @@ OPERATIONS = {
 
 
 def drawn(seed):
-    """The name of an operation, and what it makes of the image."""
+    """The name of an operation, and its result for the image."""
     with drawing_from(np.random.RandomState(seed)):
         transform = RandAugment(num_ops=1, magnitude=15).get_transform(IMAGE)
         result = transform.apply_image(IMAGE)

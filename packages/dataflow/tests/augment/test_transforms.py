@@ -1,4 +1,4 @@
-"""Transforms by themselves: those of a user, those of single functions, and lists of them."""
+"""Transforms alone: user-defined ones, single functions, and lists of them."""
 
 import pickle
 
@@ -47,7 +47,7 @@ def test_a_transform_shows_its_arguments():
 
 
 @pytest.mark.parametrize("method", ["apply_mask", "apply_polygons"])
-def test_what_a_transform_does_not_define(method):
+def test_undefined_methods_of_a_transform(method):
     with pytest.raises(UnsupportedTransformError, match=rf"Shift\(by=2\) has no {method}: define it"):
         getattr(Shift(2), method)(IMAGE)
 

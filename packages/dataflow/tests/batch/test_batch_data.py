@@ -51,7 +51,7 @@ def test_conformance(name):
     check_dataflow(FLOWS[name]())
 
 
-def test_what_comes_out():
+def test_batches_of_each_kind_of_value():
     (batch,) = BatchData(
         DataFromList([[np.eye(2, dtype="f2"), 5], [np.zeros((2, 2), "f2"), 6]], shuffle=False), 2
     )
@@ -100,7 +100,7 @@ def test_types(values, expected):
     assert same(batch, expected)
 
 
-def test_aggregate_batch_makes_what_a_flow_makes():
+def test_aggregate_batch_equals_the_batch_of_a_flow():
     datapoints = [{"a": np.ones(2), "b": 1}, {"a": np.zeros(2), "b": 2}]
     (expected,) = BatchData(datapoints, 2)
     assert same(BatchData.aggregate_batch(datapoints), expected)
@@ -130,7 +130,7 @@ def test_size_above_the_length():
     assert len(list(BatchData(images(10), 11, remainder=True))) == 1
 
 
-def test_columns_are_told_from_datapoints():
+def test_columns_are_distinguished_from_datapoints():
     columns = np.zeros((50, 4)), np.zeros(50)
     with pytest.raises(
         ValueError, match=r"2 datapoints of a pass, .* use DataFromArrays\(\[images, labels\]"
@@ -258,5 +258,5 @@ BATCHES = BatchData(DataFromList(list(range(10))), 3)
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_who_knows_that_batches_are_of_one_size(flow, size):
+def test_flows_with_a_fixed_batch_size(flow, size):
     assert flow.fixed_batch_size == size

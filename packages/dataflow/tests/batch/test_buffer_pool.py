@@ -49,7 +49,7 @@ VIEWS = [
     st.booleans(),
 )
 @settings(max_examples=60, deadline=None)
-def test_what_a_consumer_sees_never_changes(plan, gathered, read_only):
+def test_arrays_of_a_consumer_never_change(plan, gathered, read_only):
     source = Blocks(10**6)
     if gathered:
         source = DataFromArrays([np.stack([source.datapoint(0, i)[0] for i in range(16)]), list(range(16))])
@@ -179,7 +179,7 @@ def test_kept_lists_are_lent_by_the_flow_below():
 @pytest.mark.parametrize(
     "copied", [copy.copy, copy.deepcopy, lambda flow: cloudpickle.loads(cloudpickle.dumps(flow))]
 )
-def test_a_copy_has_memory_of_its_own_and_lends_nothing(copied):
+def test_a_copy_has_separate_memory_and_lends_nothing(copied):
     flow = BatchData(Blocks(8), 4)
     flow.lend_read_only()
     batch, _ = next(iter(flow))

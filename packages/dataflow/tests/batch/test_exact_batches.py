@@ -1,4 +1,4 @@
-"""A batch holds the values of its datapoints as they are, in one dtype, or is refused by name."""
+"""A batch holds the exact values of its datapoints in one dtype, or the error names the value."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_a_batch_has_the_values_of_its_datapoints_or_is_refused(make, column):
         assert difference_in_batch(value, row) is None
     kinds = {(type(value), getattr(value, "dtype", None)) for value in column}
     empty = any(type(value) in {list, tuple} and not leaves(value) for value in column)
-    if len(kinds) == 1 and not empty:  # nothing says what an empty list holds
+    if len(kinds) == 1 and not empty:  # the type of an empty list is unknown
         assert {part.dtype for (part,) in make(flow, 1)} == {batch.dtype}
 
 
@@ -145,7 +145,7 @@ def test_lists_keep_masks_and_units():
 
 
 @pytest.mark.parametrize("kind", [np.matrix, np.memmap, np.recarray])
-def test_what_numpy_itself_makes_is_stacked(kind, tmp_path):
+def test_arrays_made_by_numpy_are_stacked(kind, tmp_path):
     if kind is np.memmap:
         value = np.memmap(tmp_path / "file", np.int32, "w+", shape=(1, 2))
     else:
@@ -187,7 +187,7 @@ def test_the_advice_keeps_the_numbers():
     [[2**60 + 1, 0.5], [2**63], [2**63, -1], [True, 2], [np.float32(1), np.int64(1)], [np.int8(1), 1.5]],
     ids=repr,
 )
-def test_a_list_whose_array_would_hold_other_numbers_is_refused(value):
+def test_a_list_that_would_change_as_an_array_is_rejected(value):
     assert "would change a member or its type" in refused(value)
 
 
@@ -218,7 +218,7 @@ def test_padding_of_other_kinds(value, fill):
 
 
 @pytest.mark.slow
-def test_workers_refuse_what_this_process_refuses():
+def test_workers_reject_the_same_datapoints_as_this_process():
     masked = np.ma.masked_equal([1, -999], -999)
     flow = BatchData([[masked], [masked]], 2)
     with MultiProcessRunner(flow, 1) as runner, pytest.raises(BatchError, match="has a masked array"):

@@ -1,4 +1,4 @@
-"""Batches of tensors and arrays of other libraries, which NumPy reads by `__array__`."""
+"""Batches of tensors and arrays of other libraries, which NumPy reads through `__array__`."""
 
 import os
 

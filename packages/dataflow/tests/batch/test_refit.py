@@ -1,4 +1,4 @@
-"""A state fits other numbers of hosts and other batches: the rest of the epoch is given once, in order."""
+"""A state fits other numbers of hosts and batch sizes: the rest of the epoch comes once, in order."""
 
 import json
 from itertools import islice
@@ -65,7 +65,7 @@ def test_check_elastic_with_workers():
 
 
 @pytest.mark.slow
-def test_what_is_not_elastic_is_found():
+def test_flows_that_are_not_elastic_are_found():
     def apart(index, count, size):
         own = DataFromList([[(n + index) % 41] for n in range(41)], shuffle=False)
         return BatchData(ShardData(own, index, count), size, True)
@@ -126,7 +126,7 @@ def test_4096_hosts():
 
 
 def _rest_of(flow, batch):
-    """Traces one batch of a pass that goes on where a state was taken."""
+    """Traces one batch of a pass resumed from a state."""
     return flow.trace(batch, flow._current().epoch).sources()
 
 

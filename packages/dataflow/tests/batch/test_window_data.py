@@ -54,7 +54,7 @@ def test_an_array_that_is_filled_again_and_again():
     assert windows == [[0, 1], [1, 2], [2, 3]]
 
 
-def test_the_state_knows_size_and_stride():
+def test_the_state_holds_size_and_stride():
     state = WindowData(source(), 4, 2).state_dict()
     with pytest.raises(StateError, match="size of WindowData was 4 and is 3"):
         WindowData(source(), 3, 2).load_state_dict(state)

@@ -1,4 +1,4 @@
-"""`convert`, `inspect` and `show`: what the commands write and print."""
+"""`convert`, `inspect` and `show`: output and written files."""
 
 import gzip
 import lzma
@@ -60,7 +60,7 @@ def test_a_file_is_written_in_another_format_and_back(folder, capsys, target, re
         assert numbers(JSONLSerializer.load("back.jsonl")) == numbers(POINTS)
 
 
-def test_what_a_text_format_has_no_types_for_is_converted_if_asked(folder, capsys):
+def test_unsupported_types_are_converted_for_text_formats_on_request(folder, capsys):
     NumpySerializer.save([[np.float32(0.5), np.arange(2)]], "a.npz")
     for target in ("a.csv", "a.jsonl"):
         assert main(["convert", "a.npz", target]) == 2
@@ -88,7 +88,7 @@ def test_tar_files_take_samples(folder):
     assert list(TarData("c.tar")) == list(TarData("a.tar"))
 
 
-def test_inspect_says_what_a_file_holds(folder, capsys):
+def test_inspect_prints_a_summary_of_a_file(folder, capsys):
     NumpySerializer.save([[np.zeros((2, 3), np.float32), "text", b"12", None]], "a.npz")
     assert main(["inspect", "a.npz"]) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -119,8 +119,8 @@ def test_a_damaged_file_of_ours_is_not_taken_for_arrays_of_others(folder, capsys
 @pytest.mark.parametrize(
     ("command", "message"),
     [
-        (["convert", "points.jsonl", "a.xyz"], "a.xyz: no format has this end. Known: .lmdb"),
-        (["convert", "points.jsonl", "a.npy"], "files of NumPy array are read here, and not written"),
+        (["convert", "points.jsonl", "a.xyz"], "a.xyz: no format has this extension. Known: .lmdb"),
+        (["convert", "points.jsonl", "a.npy"], "files of NumPy array can be read, but not written"),
         (["convert", "points.jsonl", "points.jsonl"], "points.jsonl exists; remove it"),
         (["convert", "none.jsonl", "a.csv"], "none.jsonl cannot be read: "),
         (["convert", "empty.jsonl", "a.csv"], "there are no datapoints"),
@@ -128,7 +128,7 @@ def test_a_damaged_file_of_ours_is_not_taken_for_arrays_of_others(folder, capsys
         (["inspect", "bad.jsonl"], "bad.jsonl, record 0, at byte 0: the line is not JSON"),
     ],
 )
-def test_errors_are_told_and_leave_nothing(folder, capsys, command, message):
+def test_errors_are_printed_and_leave_nothing(folder, capsys, command, message):
     (folder / "empty.jsonl").touch()
     (folder / "bad.jsonl").write_text("{\n")
     before = sorted(path.name for path in folder.iterdir())
@@ -151,7 +151,7 @@ def test_show_writes_the_images_of_a_flow(folder, capsys):
         assert capsys.readouterr().out == "grid.png: 4 images\n"
         assert main(["show", "flows_of_images:empty", "-o", "none.png"]) == 2
         assert main(["show", "flows_of_images:flow", "-o", "none.png", "--component", "image"]) == 2
-        assert "index='image': the flow's datapoints have no such component" in capsys.readouterr().err
+        assert "index='image': the datapoints of the flow have no such component" in capsys.readouterr().err
     finally:
         sys.modules.pop("flows_of_images", None)
     assert not (folder / "none.png").exists()

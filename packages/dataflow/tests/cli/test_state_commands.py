@@ -1,4 +1,4 @@
-"""`python -m towerpack_dataflow state`: what the commands print."""
+"""`python -m towerpack_dataflow state`: output of the commands."""
 
 import json
 import re
@@ -43,7 +43,7 @@ def test_seek_prints_the_state_after_so_many(flow, capsys):
     assert json.loads(capsys.readouterr().out) == expected.state_at(6)
 
 
-def test_show_finds_the_state_inside_what_a_training_saved(tmp_path, capsys):
+def test_show_finds_the_state_in_a_file_of_a_training_run(tmp_path, capsys):
     state = make().state_at(6) | {"seed": 3, "seeds": {"0": 4}, "marks": {"": [0, 1]}}
     file = saved(tmp_path / "state.json", {"version": 1, "input": {"flow": state}})
     assert main(["state", "show", file]) == 0
@@ -57,7 +57,7 @@ def test_show_finds_the_state_inside_what_a_training_saved(tmp_path, capsys):
     ]
 
 
-def test_diff_names_what_differs(tmp_path, capsys):
+def test_diff_names_the_differences(tmp_path, capsys):
     one = saved(tmp_path / "one", make().state_at(6) | {"seed": 3})
     other = saved(tmp_path / "other", BatchData(MapData(make(), list), 2).state_at(1) | {"seed": 3})
     assert main(["state", "diff", one, one]) == 0
@@ -70,7 +70,7 @@ def test_diff_names_what_differs(tmp_path, capsys):
     ]
 
 
-def test_trace_of_a_number_and_of_what_follows_a_state(flow, tmp_path, capsys):
+def test_trace_of_an_index_and_of_the_datapoint_after_a_state(flow, tmp_path, capsys):
     expected = make()
     expected.seed(3)
     assert main(["state", "trace", flow, "--index", "2", "--epoch", "1", "--seed", "3"]) == 0

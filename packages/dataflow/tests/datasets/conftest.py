@@ -1,4 +1,4 @@
-"""Small files in the original formats, and a server that can be told to fail."""
+"""Small files in the original formats, and a server that can be made to fail."""
 
 import gzip
 import io
@@ -48,7 +48,7 @@ class Server:
     Attributes:
         content: the bytes.
         cut: after how many bytes of an answer the connection is closed.
-        ranges: what each request asked for.
+        ranges: the range of each request.
     """
 
     def __init__(self):

@@ -1,4 +1,4 @@
-"""Photographs with edges, in files as the archive has them."""
+"""Photographs with edges, in files laid out as in the archive."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from towerpack_dataflow.testing import check_dataflow
 
 
 def write_edges(path, drawn):
-    """Writes what several people drew, each an array of 0 and 1."""
+    """Writes the drawings of several people, each an array of 0 and 1."""
     path.parent.mkdir(parents=True, exist_ok=True)
     people = np.empty((1, len(drawn)), object)
     for number, edges in enumerate(drawn):
@@ -42,11 +42,11 @@ def test_edges_are_the_fraction_of_people_who_drew_them(data, tmp_path):
 
 
 @pytest.mark.slow
-def test_the_flow_keeps_what_flows_promise(data, tmp_path):
+def test_the_flow_keeps_the_promises_of_flows(data, tmp_path):
     check_dataflow(BSDS500("train", dir=tmp_path))
 
 
-def test_what_is_missing_is_named(data, tmp_path):
+def test_a_missing_file_is_named(data, tmp_path):
     with pytest.raises(ArgumentError, match="name is 'train' or 'test' or 'val'; received 'all'"):
         BSDS500("all", dir=tmp_path)
     with pytest.raises(
@@ -54,7 +54,7 @@ def test_what_is_missing_is_named(data, tmp_path):
     ):
         BSDS500("val", dir=tmp_path)
     (data / "groundTruth" / "train" / "8143.mat").unlink()
-    with pytest.raises(DatasetError, match=r"but 8143 is in one of the folders alone; unpack"):
+    with pytest.raises(DatasetError, match=r"but 8143 is in only one of the folders; unpack"):
         BSDS500("train", dir=tmp_path)
 
 

@@ -1,4 +1,4 @@
-"""Downloads: whole, verified, under their name at the end only, and continued after an interruption."""
+"""Downloads: complete, verified, renamed only at the end, and continued after an interruption."""
 
 import hashlib
 import signal
@@ -28,7 +28,7 @@ def test_a_file_comes_once(server, tmp_path):
 
 
 @pytest.mark.parametrize("honours_ranges", [True, False])
-def test_an_interrupted_download_goes_on(server, tmp_path, honours_ranges):
+def test_an_interrupted_download_continues(server, tmp_path, honours_ranges):
     server.cut, server.honours_ranges = 1_500_000, honours_ranges
     with pytest.raises(DatasetError, match=r"data.bin is missing.*ended after 1500000 of 3072000 bytes"):
         download(server.url, tmp_path / "data.bin", MD5)
@@ -43,7 +43,7 @@ def test_a_part_that_is_whole_needs_no_more(server, tmp_path):
     assert download(server.url, tmp_path / "data.bin", MD5).read_bytes() == CONTENT
 
 
-def test_a_wrong_checksum_is_an_error_and_the_next_call_begins_anew(server, tmp_path):
+def test_a_wrong_checksum_is_an_error_and_the_next_call_starts_over(server, tmp_path):
     (tmp_path / "data.bin.part").write_bytes(b"something else")
     with pytest.raises(DatasetError, match=rf"checksum \(MD5\) [0-9a-f]+, expected {MD5}"):
         download(server.url, tmp_path / "data.bin", MD5)
@@ -57,7 +57,7 @@ def test_several_at_once_download_once(server, tmp_path):
     assert (tmp_path / "data.bin").read_bytes() == CONTENT and server.ranges == [None]
 
 
-def test_without_a_server_the_error_says_where_the_file_belongs(tmp_path):
+def test_without_a_server_the_error_names_the_path_of_the_file(tmp_path):
     with pytest.raises(DatasetError, match=r"data.bin is missing, .*refused.*put the file there yourself"):
         download("http://127.0.0.1:9/data.bin", tmp_path / "data.bin", MD5)
     with pytest.raises(DatasetError, match="unknown url type"):
@@ -65,7 +65,7 @@ def test_without_a_server_the_error_says_where_the_file_belongs(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_killed_download_goes_on(server, tmp_path):
+def test_a_killed_download_continues(server, tmp_path):
     server.cut = 2_500_000  # and the connection stays open for the process to be killed in
     code = (
         "import os, signal, sys\n"

@@ -1,4 +1,4 @@
-"""ImageNet's images, in both layouts."""
+"""ImageNet images in both layouts."""
 
 import pickle
 
@@ -51,9 +51,7 @@ def test_the_layout_with_a_folder_for_each_class(sets):
         (sets / "val" / file).rename(path)
     expected = [[str(sets / "val" / f"n{label:08}" / file), label] for file, label in VAL]
     assert list(files_of(sets, "val")) == list(files_of(sets, "val", dir_structure="train")) == expected
-    with pytest.raises(
-        DatasetError, match=r"val lacks 2 of the 2 files that .*meta/val\.txt lists, ILSVRC2012"
-    ):
+    with pytest.raises(DatasetError, match=r"val lacks 2 of the 2 files in .*meta/val\.txt, ILSVRC2012"):
         files_of(sets, "val", dir_structure="original")
 
 
@@ -76,7 +74,7 @@ def test_files_that_differ_from_the_list(sets, write_image):
         files_of(sets, "train")
     (sets / "train" / "n00000003" / "n00000003_9.jpeg").unlink()
     (sets / "train" / TRAIN[1][0]).unlink()
-    with pytest.raises(DatasetError, match=r"lacks 1 of the 3 files that .*train\.txt lists, n00000003/.*_2"):
+    with pytest.raises(DatasetError, match=r"lacks 1 of the 3 files in .*train\.txt, n00000003/.*_2"):
         files_of(sets, "train")
     (sets / "train" / TRAIN[2][0]).unlink()
     (sets / "train" / "n00000001").rmdir()

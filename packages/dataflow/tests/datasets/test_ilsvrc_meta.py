@@ -1,4 +1,4 @@
-"""Classes, lists and the mean image of ImageNet's competition, in files as their authors wrote them."""
+"""Classes, lists and the mean image of the ImageNet competition, in files of the original form."""
 
 import struct
 
@@ -104,7 +104,7 @@ def test_a_damaged_mean_is_named(content, message, meta):
     [
         ("synsets.txt", SYNSETS[:-11], "synsets.txt has 999 lines; expected 1000, one per class"),
         ("synsets.txt", "", "synsets.txt is empty; http.* has it"),
-        ("val.txt", "v1.JPEG 7\nv2.JPEG\n", "val.txt, line 2: received 'v2.JPEG'; the original's is text"),
+        ("val.txt", "v1.JPEG 7\nv2.JPEG\n", "val.txt, line 2: received 'v2.JPEG'; the original is text"),
         ("val.txt", "v1.JPEG 1000\n", "val.txt, line 1: received 'v1.JPEG 1000'"),
         ("val.txt", "v1.JPEG 7\n\nv2.JPEG 1", "val.txt, line 2: received ''"),
         ("val.txt", " 7\n", "val.txt, line 1"),
@@ -125,17 +125,17 @@ def test_the_archive_is_read_as_it_is(meta, tmp_path):
     packed = ILSVRCMeta(folder)
     assert packed.get_synset_1000() == meta.get_synset_1000()
     assert packed.get_image_list("train") == [("n1/a.JPEG", 1)]
-    with pytest.raises(FormatError, match=r"caffe_ilsvrc12\.tar\.gz has no val\.txt; is it the one of"):
+    with pytest.raises(FormatError, match=r"caffe_ilsvrc12\.tar\.gz has no val\.txt; is it the archive of"):
         packed.get_image_list("val")
     archive.write_bytes(archive.read_bytes()[:1000])
     with pytest.raises(FormatError, match=r"caffe_ilsvrc12\.tar\.gz is truncated or damaged"):
         packed.get_synset_1000()
 
 
-def test_what_is_missing_is_named(tmp_path, monkeypatch):
+def test_a_missing_file_is_named(tmp_path, monkeypatch):
     file = _ilsvrc_meta.DatasetFile("http://127.0.0.1:1/caffe_ilsvrc12.tar.gz", "0" * 32)
     monkeypatch.setattr(_ilsvrc_meta, "_ARCHIVE", file)
-    with pytest.raises(DatasetError, match=r"synsets\.txt is missing, and so is the archive .*put the file"):
+    with pytest.raises(DatasetError, match=r"synsets\.txt is missing, and so is its archive.*put the file"):
         ILSVRCMeta(tmp_path).get_synset_1000()
     monkeypatch.setenv("TOWERPACK_DATASETS", str(tmp_path / "sets"))
     assert ILSVRCMeta().dir == tmp_path / "sets" / "ilsvrc_metadata"

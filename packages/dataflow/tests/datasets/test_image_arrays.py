@@ -144,7 +144,7 @@ def test_silhouettes(tmp_path):
     ("content", "message"),
     [
         ({"y": [1]}, "has no X"),
-        ({"X": np.zeros((32, 32, 3, 2), np.uint8), "y": [[1]]}, "a label of each in y; found uint8"),
+        ({"X": np.zeros((32, 32, 3, 2), np.uint8), "y": [[1]]}, "one label each in y; found uint8"),
     ],
 )
 def test_a_damaged_file_of_matlab_is_named(content, message, tmp_path):

@@ -1,4 +1,4 @@
-"""Images in a folder for each class."""
+"""Images in one folder per class."""
 
 import pickle
 
@@ -67,7 +67,7 @@ def with_transparency(path):
 
 
 @pytest.mark.parametrize("write", [grey, cmyk, png_under_another_name, with_transparency])
-def test_whatever_the_file_has_becomes_rgb(write, folder):
+def test_any_image_file_becomes_rgb(write, folder):
     path = folder / "ant" / "d.jpg"
     write(path)
     image = list(ImageFolder(folder, shuffle=False))[1][0]
@@ -89,13 +89,13 @@ def test_an_image_that_is_gone_is_named(folder):
         list(flow)
 
 
-def test_folders_that_are_none(tmp_path, folder):
+def test_invalid_folders(tmp_path, folder):
     with pytest.raises(DatasetError, match=r"nowhere is missing, or is not a folder; pass a folder"):
         ImageFolder(tmp_path / "nowhere")
     with pytest.raises(DatasetError, match=r"cat/deeper has no subfolder; expected one per class"):
         ImageFolder(folder / "cat" / "deeper")
     (folder / "dog").mkdir()
-    with pytest.raises(DatasetError, match=r"dog has no image; remove the folder if it is no class"):
+    with pytest.raises(DatasetError, match=r"dog has no image; remove the folder if it is not a class"):
         ImageFolderFiles(folder)
 
 

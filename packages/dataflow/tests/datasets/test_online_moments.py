@@ -1,4 +1,4 @@
-"""Statistics of values that come one by one are those of all values at once."""
+"""Online statistics equal those of all values at once."""
 
 import numpy as np
 import pytest

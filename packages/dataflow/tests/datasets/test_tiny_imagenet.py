@@ -1,4 +1,4 @@
-"""Tiny ImageNet, as it is unpacked."""
+"""Tiny ImageNet in its unpacked form."""
 
 import numpy as np
 import pytest
@@ -72,11 +72,9 @@ def test_a_class_that_is_not_among_the_others(tiny):
         flow.get_label_names()
 
 
-def test_what_is_missing_is_named(tiny):
+def test_a_missing_file_is_named(tiny):
     (tiny / "val" / "images" / "val_1.JPEG").unlink()
-    with pytest.raises(
-        DatasetError, match=r"images lacks 1 of the 3 files that .*annotations\.txt lists, val_1"
-    ):
+    with pytest.raises(DatasetError, match=r"images lacks 1 of the 3 files in .*annotations\.txt, val_1"):
         TinyImageNet(tiny, "val")
     (tiny / "train" / "n00000007" / "n00000007_boxes.txt").unlink()
     with pytest.raises(DatasetError, match=r"n00000007_boxes\.txt is missing; unpack http"):

@@ -98,7 +98,7 @@ def test_a_dead_worker_is_named_with_its_signal(batch_size):
 
 @pytest.mark.slow
 def test_a_step_that_does_not_end_is_named():
-    # A fork imports nothing: beside other work, imports alone may take longer than the limit.
+    # A fork imports nothing: on a busy machine, imports alone may take longer than the limit.
     with pytest.raises(EnvTimeoutError, match=r"timeout=4 seconds in environment 2, in step 2 of episode 0"):
         run(hangs, timeout=4.0, start_method="fork")
 
@@ -116,7 +116,7 @@ def test_a_step_that_does_not_end_is_named():
         (lambda env, made: made[:4], r"step\(\) returned 4 values"),
     ],
 )
-def test_what_breaks_the_interface_names_environment_and_step(fault, text):
+def test_a_broken_interface_is_an_error_that_names_environment_and_step(fault, text):
     with pytest.raises(
         EnvError, match=f"environment 2 broke its own interface in step 2 of episode 0: {text}"
     ):
@@ -166,7 +166,7 @@ def test_nothing_is_left_when_the_parent_ends(how):
     code = (
         "import signal, gymnasium, numpy as np\n"
         "from towerpack_dataflow.envs import ProcessVectorEnv\n"
-        # What shells start in the background ignores Ctrl-C, and so does everything below it.
+        # Background processes of shells ignore Ctrl-C, and so do their children.
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "envs = ProcessVectorEnv([lambda: gymnasium.make('CartPole-v1')] * 2, num_workers=2)\n"
         "envs.reset()\n"

@@ -1,4 +1,4 @@
-"""Environments in worker processes give what they give alone, and go on exactly from a state."""
+"""Environments in worker processes yield the same results as alone, and resume exactly from a state."""
 
 import json
 import subprocess
@@ -88,7 +88,7 @@ def test_infos_are_those_of_gymnasium():
         assert one[-1].keys() == other[-1].keys()
         for key, value in other[-1].items():
             if key in {"drawn", "_drawn"} and "final_obs" in other[-1]:
-                continue  # of the next episode, whose seed gymnasium leaves open
+                continue  # of the next episode, for which gymnasium defines no seed
             plain = not isinstance(value, np.ndarray) or value.dtype != object
             np.testing.assert_equal(*((one[-1][key], value) if plain else (list(one[-1][key]), list(value))))
     assert any("final_info" in one[-1] for one, _ in both)
@@ -169,7 +169,7 @@ def test_the_first_ready_come_first_and_resume():
     again.close()
 
 
-def test_what_a_step_returns_is_not_written_again():
+def test_the_results_of_a_step_are_not_overwritten():
     class Pixels(gymnasium.Env):
         observation_space = spaces.Box(0, 255, (84, 84, 4), np.uint8)
         action_space = spaces.Discrete(2)

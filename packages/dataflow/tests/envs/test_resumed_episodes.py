@@ -1,4 +1,4 @@
-"""A state of environments continues in those environments alone, and only where they repeat what they did."""
+"""A state continues only in environments of the same kind, and only if they repeat their results."""
 
 import itertools
 import json
@@ -155,7 +155,7 @@ def test_a_state_of_an_earlier_release_is_continued_with_a_word(caplog):
     envs.close()
 
 
-def test_environments_that_cannot_repeat_go_on_with_new_episodes():
+def test_environments_that_cannot_repeat_continue_with_new_episodes():
     makes = [lambda: Walk("observation")]
     exact, inexact = running(makes, 2), running(makes, 2, exact=False)
     assert exact.exact and not inexact.exact and "exact=False" in VectorEnvState(inexact).reason
@@ -255,7 +255,7 @@ def test_actions_of_a_discrete_space_are_its_own_numbers(start):
 @pytest.mark.parametrize(
     ("reward", "fits"), [(2**53, True), (2**53 + 1, False), ("1.5", False), (np.float16(0.1), True)]
 )
-def test_a_reward_is_what_float64_holds(reward, fits):
+def test_a_reward_must_be_exact_in_float64(reward, fits):
     class Pays(Walk):
         def step(self, action):
             return *super().step(action)[:1], reward, False, False, {}

@@ -1,4 +1,4 @@
-"""Simulators make the transitions of single stepping, each at its own pace, and fail by typed errors."""
+"""Simulators yield the transitions of single stepping, each at its own speed, and fail with typed errors."""
 
 import os
 import select
@@ -117,7 +117,7 @@ def test_the_transitions_are_those_of_single_stepping():
     assert totals == [(0, 0, 3)] * 2 + [(1, 3, 3)] * 2 + [(2, 3, 3)] * 2
 
 
-def test_what_a_stranger_sends_is_refused(caplog):
+def test_messages_of_a_stranger_are_rejected(caplog):
     with master_of(Counting) as master, zmq.Context() as context:
         driver = Driver(master, most=10**9)
         master.start(driver)
@@ -186,7 +186,7 @@ def test_a_killed_simulator_is_named_at_once():
         assert "simulator 1 (process" in str(driver.error) and "SIGKILL" in str(driver.error)
 
 
-def test_one_that_hangs_is_named_while_others_go_on():
+def test_a_hanging_simulator_is_named_while_others_continue():
     hangs = partial(Counting, fault=lambda made: signal.pause())
     late = pytest.raises(EnvTimeoutError, match=r"in environment 2, in step 2 of episode 0; simulator 1")
     with master_of(Counting, [Counting, hangs], timeout=0.7, start_method="fork") as master, late:
@@ -218,7 +218,7 @@ def test_actions_that_do_not_fit_and_calls_out_of_turn():
             master.start(driver)
 
 
-def test_what_a_hook_raises_ends_the_simulators():
+def test_an_error_in_a_hook_ends_the_simulators():
     with master_of(Counting, start_method="fork") as master:
         driver = Driver(master)
         driver.on_states = lambda states: 1 / 0

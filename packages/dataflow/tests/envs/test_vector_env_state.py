@@ -1,4 +1,4 @@
-"""The state of vectorised Python environments and of wrappers that normalise."""
+"""The state of vectorised Python environments and of normalising wrappers."""
 
 import json
 
@@ -49,7 +49,7 @@ def test_a_state_continues_the_same_transitions(make, done):
     other.close()
 
 
-def test_a_state_of_others_says_that_it_is_not_exact_and_keeps_the_statistics():
+def test_a_state_of_other_environments_is_inexact_and_keeps_the_statistics():
     class Compiled(gymnasium.vector.VectorEnv):
         """Has its state in an object that nothing can look into."""
 
@@ -67,7 +67,7 @@ def test_a_state_of_others_says_that_it_is_not_exact_and_keeps_the_statistics():
     envs.reset()
     kept = VectorEnvState(envs)
     assert not kept.exact
-    assert kept.reason == "Compiled.inside is a memoryview, whose state is not known"
+    assert kept.reason == "Compiled.inside is a memoryview, a type with unknown state"
     VectorEnvState(other).load_state_dict(json.loads(json.dumps(kept.state_dict())))
     np.testing.assert_equal(vars(other.obs_rms), vars(envs.obs_rms))
 

@@ -27,7 +27,7 @@ def test_an_epoch_is_an_integer_that_travels():
     assert copied.rng(2).random() == epoch.rng(2).random()
 
 
-def test_the_next_epoch_has_marks_of_its_own():
+def test_the_next_epoch_has_separate_marks():
     epoch = Epoch(3, 5, (), {"0": [1]})
     following = epoch.following()
     following.marks["0"][0] = 2
@@ -44,7 +44,7 @@ def test_random_numbers_are_the_same_for_good():
     assert Epoch(2**32 - 1, 5).rng().integers(2**32) == 2083948368
 
 
-def test_passes_inside_have_seeds_of_their_own_for_good():
+def test_inner_passes_have_fixed_separate_seeds():
     place = Epoch(3, seed=5, path=(1,), outer_epoch=7)
     inside = [
         place.inside(0),

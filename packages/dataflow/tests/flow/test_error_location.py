@@ -14,7 +14,7 @@ from towerpack_dataflow import (
 )
 
 
-def test_errors_keep_their_type_and_say_where():
+def test_errors_keep_their_type_and_name_the_place():
     def broken(dp):
         if dp[0] == 3:
             raise KeyError("mine")
@@ -41,7 +41,7 @@ def test_errors_in_the_lower_of_two_maps_name_it():
 
 
 @pytest.mark.parametrize("where", ["iter", "generator", "datapoint", "list"])
-def test_errors_in_sources_say_where(where):
+def test_errors_in_sources_name_the_place(where):
     def generator():
         yield [0]
         raise OSError("source")

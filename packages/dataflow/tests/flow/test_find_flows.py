@@ -1,4 +1,4 @@
-"""Flows anywhere in an attribute have a place in the tree: seeds, epochs, states reach them."""
+"""Flows anywhere in an attribute have a place in the tree: seeds, epochs and states reach them."""
 
 import dataclasses
 import functools
@@ -127,7 +127,7 @@ def test_a_flow_in_a_set_is_refused():
             use()
 
 
-def test_what_lies_deeper_comes_behind_the_flows_that_have_always_been_found():
+def test_deeper_flows_come_after_direct_ones():
     one, two, three, four = (DataFromList([number]) for number in range(4))
 
     class Many(DataFlow):
@@ -142,7 +142,7 @@ def test_what_lies_deeper_comes_behind_the_flows_that_have_always_been_found():
     assert list(Many()._children()) == [two, four, one, three]
 
 
-def test_the_holder_itself_in_what_it_holds_is_no_child_of_its_own():
+def test_a_reference_to_the_holder_itself_is_not_a_child():
     class Knot(DataFlow):
         def __init__(self):
             self.parts = {"self": self, "list": []}
@@ -250,7 +250,7 @@ def test_an_operator_built_on_the_spot_belongs_to_the_pass():
     check_dataflow(Local(shuffled()))
 
 
-def test_datapoints_may_be_made_of_whole_passes():
+def test_a_datapoint_may_use_a_whole_pass():
     flow = UnfoundAddressable(Hider(Noise()), shuffled())
     check_dataflow(flow)
     flow.seed(1)

@@ -9,7 +9,7 @@ import pytest
 from towerpack_dataflow import BatchData, DataFlow, DataFromList, MapData, StateError
 
 
-def test_state_says_the_next_unseen_datapoint():
+def test_a_state_holds_the_next_unseen_datapoint():
     flow = DataFromList(range(5), shuffle=False)
     flow.seed(9)
     about = {"flow": {"": {"kind": "DataFromList", "length": 5, "shuffle": False}}}
@@ -126,7 +126,7 @@ def test_a_state_without_a_number_has_the_first_format():
 
 
 @pytest.mark.parametrize("number", [0, 3, "1", None, True])
-def test_a_state_of_an_unknown_format_says_which_release_reads_it(number):
+def test_a_state_of_an_unknown_format_names_the_release_that_reads_it(number):
     message = (
         rf"version {number!r}, and .* reads version 2 .*; use the release .* that wrote it, or a later one"
     )

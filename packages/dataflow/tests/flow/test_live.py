@@ -1,4 +1,4 @@
-"""Flows whose datapoints cannot be had again: they have no position."""
+"""Flows with datapoints that cannot be read again: they have no position."""
 
 import json
 import queue
@@ -29,7 +29,7 @@ from towerpack_dataflow.testing import check_dataflow
 
 
 class DataFromQueue(DataFlow):
-    """Takes what others put into a queue; `None` ends a pass."""
+    """Yields the items of a queue; `None` ends a pass."""
 
     live = True
 
@@ -44,7 +44,7 @@ class DataFromQueue(DataFlow):
 
 
 class Counting(DataFromQueue):
-    """Keeps something of its own."""
+    """Has a separate state."""
 
     seen = 0
 
@@ -113,7 +113,7 @@ OVER = {
 
 @pytest.mark.parametrize("over", OVER)
 def test_nothing_is_skipped_or_made_again(over, capsys):
-    """Neither from pass to pass, nor after a resume; and what is pulled is handed out."""
+    """Neither from pass to pass, nor after a resume; each pulled datapoint is yielded."""
     source = DataFromQueue(range(40))
     flow = OVER[over](source)
     assert flow.live is True
@@ -137,7 +137,7 @@ def test_a_flow_is_live_over_live_ones_alone():
     assert LiveGenerator(lambda: iter("ab")).live
 
 
-def test_a_live_iterator_goes_on_from_pass_to_pass():
+def test_a_live_iterator_continues_from_pass_to_pass():
     waiting = iter(range(20))
     flow = FixedSizeData(LiveGenerator(lambda: waiting), 4)
     assert [list(flow), list(flow), list(flow)] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10, 11]]

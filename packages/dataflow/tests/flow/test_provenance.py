@@ -1,4 +1,4 @@
-"""Traces say what the datapoints really are made of; states can be had without reading."""
+"""Traces report the true origins of datapoints; states are available without reading."""
 
 import json
 from itertools import islice
@@ -68,7 +68,7 @@ def flat(value):
 
 
 @pytest.mark.parametrize("name", TREES)
-def test_the_sources_of_a_trace_are_what_the_datapoint_holds(name):
+def test_the_sources_of_a_trace_match_the_datapoint(name):
     flow = TREES[name]()
     flow.seed(5)
     for epoch in range(3):

@@ -1,4 +1,4 @@
-"""A resumed stream that makes many datapoints again says so, and how to avoid it."""
+"""A resumed stream with a long replay logs a warning with a remedy."""
 
 import logging
 import re
@@ -132,7 +132,7 @@ def test_so_it_is_in_workers(make, at_once, caplog):
 @pytest.mark.parametrize(
     "make", [Live, lambda: DataFromGenerator(numbers, live=True), lambda: DataFromIterable([[1]], live=True)]
 )
-def test_what_is_live_is_not_made_again(make, at_once, caplog):
+def test_a_live_flow_is_not_replayed(make, at_once, caplog):
     flow = make()
     assert flow.live
     expected = list(flow)

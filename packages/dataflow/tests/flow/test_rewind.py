@@ -1,4 +1,4 @@
-"""A state taken at the beginning takes a flow back there; `test_trees.py` shows it for any tree."""
+"""A state taken at the beginning resets a flow to its beginning; `test_trees.py` checks it for any tree."""
 
 import pytest
 
@@ -28,7 +28,7 @@ def test_a_map_forgets_that_it_dropped():
         lambda ds: FixedSizeData(MultiThreadRunner(MapData(ds, drop_nines), 2), 17),
     ],
 )
-def test_workers_that_run_already_begin_anew_too(parallel):
+def test_running_workers_restart_too(parallel):
     def build():
         flow = parallel(DataFromList([[number] for number in range(12)]))
         flow.seed(4)

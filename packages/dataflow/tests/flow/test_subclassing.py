@@ -145,7 +145,7 @@ def test_random_access_errors():
         Letters().datapoint(0, 0)
 
 
-def test_reset_state_is_called_once_when_nobody_has_and_reaches_children():
+def test_reset_state_is_called_once_automatically_and_reaches_children():
     class Counting(Letters):
         def __init__(self):
             self.calls = 0

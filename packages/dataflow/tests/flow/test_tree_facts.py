@@ -1,4 +1,4 @@
-"""A state is checked against the flow that loads it, and a refused one changes nothing."""
+"""A state is checked against the flow that loads it, and a rejected one changes nothing."""
 
 import copy
 import json
@@ -158,7 +158,7 @@ OTHER = {
 
 
 @pytest.mark.parametrize("what", OTHER)
-def test_the_state_of_another_flow_is_refused_with_what_differs(what):
+def test_the_state_of_another_flow_is_rejected_with_the_differences(what):
     build, build_other, name, was, now = OTHER[what]
     state = taken_at(build())
     flow = build_other()
@@ -202,7 +202,7 @@ def shuffled():
         (lambda: MapData(shuffled(), same), lambda: MapData(shuffled(), str, drops=True)),
     ],
 )
-def test_what_only_carries_counts_and_divides_makes_no_other_flow(build, build_other):
+def test_runners_counters_and_shards_are_not_part_of_the_identity(build, build_other):
     one, two = build(), build_other()
     for flow in (one, two):
         flow.seed(1)
@@ -268,7 +268,7 @@ def test_a_malformed_state_is_a_state_error_and_changes_nothing(key, value):
         ({"index": 2**80, "epoch": True}, "wrong or unknown here: 'epoch'"),
     ],
 )
-def test_what_is_wrong_in_a_state_is_named(more, message):
+def test_an_invalid_part_of_a_state_is_named(more, message):
     with pytest.raises(StateError, match=message):
         MapData(shuffled(), same).load_state_dict({"seed": 1, "epoch": 0, "index": 0, **more})
 

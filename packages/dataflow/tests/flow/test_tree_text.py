@@ -1,4 +1,4 @@
-"""`repr` shows the tree, with arguments that matter and never the data."""
+"""`repr` shows the tree, with non-default arguments and without data."""
 
 import numpy as np
 import pytest
@@ -127,5 +127,5 @@ def test_a_tree_that_holds_itself_is_cut():
 
 
 @given(st.recursive(st.just(numbers()), lambda below: st.builds(Logged, below), max_leaves=3))
-def test_a_user_s_operators_show_what_they_are_over(flow):
+def test_custom_operators_show_the_flows_below(flow):
     assert LIST in repr(flow)

@@ -1,4 +1,4 @@
-"""Any tree of flows, stopped anywhere and resumed in a copy, gives what it would have given."""
+"""Any tree of flows, stopped anywhere and resumed in a copy, yields the same rest."""
 
 import copy
 import json
@@ -44,7 +44,7 @@ MOST = 90
 
 
 class Uneven(RNGDataFlow):
-    """A stream whose epochs differ in length and content."""
+    """A stream with epochs of different length and content."""
 
     def __init__(self, size):
         self.size = size
@@ -116,7 +116,7 @@ def shard_of(ds, places):
 
 
 def rows_of(ds):
-    """A flow whose datapoints stack, whatever those of `ds` are."""
+    """A flow with stackable datapoints, for any datapoints of `ds`."""
     return MapData(ds, measured)
 
 

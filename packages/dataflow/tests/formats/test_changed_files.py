@@ -1,4 +1,4 @@
-"""Files that are cut or written to in place while a flow reads them: an error names them."""
+"""Truncating or writing to a file while a flow reads it is an error that names the file."""
 
 from __future__ import annotations
 

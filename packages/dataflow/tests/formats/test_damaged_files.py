@@ -1,4 +1,4 @@
-"""A damaged file is read as it was, or refused with a typed error."""
+"""A damaged file is read with its original content, or rejected with a typed error."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ FORMATS: dict[str, tuple[Callable[[str], Any], Callable[[str], Any], bool]] = {
 
 @functools.cache
 def whole(name: str) -> tuple[bytes, list[Any]]:
-    """Returns the bytes of a file of a format, and what is read of it."""
+    """Returns the bytes of a file of a format, and its datapoints."""
     write, read, _ = FORMATS[name]
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"file.{name}"
@@ -107,9 +107,7 @@ def test_damage_is_refused_or_changes_nothing(name: str, data: st.DataObject) ->
             found = list(read(str(path)))
         except (DataFlowError, OSError):
             return
-        if (
-            name == "tfrecord"
-        ):  # a file that ends behind a record is whole; the index beside it has the number
+        if name == "tfrecord":  # a file that ends after a record is valid; only the index has the number
             rows = rows[: len(found)]
         if exact:
             assert difference(rows, found, name) is None

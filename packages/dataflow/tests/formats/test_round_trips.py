@@ -1,4 +1,4 @@
-"""A file gives back each value and dtype that was written, or its writer refuses them beforehand."""
+"""A file restores each written value and dtype, or its writer rejects them."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def check(trip: Trip, rows: Rows) -> None:
 @every_format
 @few_examples()
 @given(data=st.data())
-def test_any_datapoints_come_back_or_are_refused(trip: Trip, data: st.DataObject) -> None:
+def test_any_datapoints_are_restored_or_rejected(trip: Trip, data: st.DataObject) -> None:
     check(trip, data.draw(st.lists(datapoints(), min_size=1, max_size=3)))
 
 
@@ -109,7 +109,7 @@ def test_any_datapoints_come_back_or_are_refused(trip: Trip, data: st.DataObject
 @every_format
 @few_examples()
 @given(data=st.data())
-def test_columns_come_back_or_are_refused(trip: Trip, data: st.DataObject) -> None:
+def test_columns_are_restored_or_rejected(trip: Trip, data: st.DataObject) -> None:
     column = data.draw(columns())
     check(trip, [{"id": k, "value": value} for k, value in enumerate(column)])
     check(trip, [[value] for value in column])

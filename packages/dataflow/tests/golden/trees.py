@@ -1,4 +1,4 @@
-"""The trees of flows whose states lie here, by name. What a tree gives for a state must never change."""
+"""The trees of the golden states, by name. The result of a tree for a state must never change."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -108,7 +108,7 @@ def generated(size: int) -> DataFlow:
 
 
 class Uneven(RNGDataFlow):
-    """A stream with random numbers of its own, and passes of different lengths."""
+    """A stream with separate random numbers, and passes of different lengths."""
 
     def __iter__(self):
         for number in range(9 + draw(self.rng, 6)):
@@ -123,7 +123,7 @@ class EveryOther(ProxyDataFlow):
 
 
 class ByName(DataFlow):
-    """Flows in a dict, beside one in an attribute."""
+    """Flows in a dict, next to one in an attribute."""
 
     def __init__(self, **flows):
         self.flows = flows

@@ -1,6 +1,6 @@
-"""Writes the golden states that are not there yet: `python write.py`.
+"""Writes missing golden states: `python write.py`.
 
-What is there is never written again: it holds later versions to what an earlier one has promised. A format
+Existing states are never rewritten: they hold later versions to the promises of earlier ones. A format
 or a random stream that changes adds trees here, under new names, and a line to the changelog.
 """
 
@@ -17,7 +17,7 @@ HERE = Path(__file__).parent
 
 
 def written(tree: Tree) -> dict[str, object]:
-    """A state taken in mid-pass, and what follows: in the flow itself, and in one that resumes."""
+    """A state taken in mid-pass, and the following datapoints: in the flow itself, and in a resumed one."""
     flow = tree.build()
     if tree.seeded:
         flow.seed(SEED)
@@ -41,7 +41,7 @@ def written(tree: Tree) -> dict[str, object]:
 
 
 def main() -> int:
-    """Writes what is missing; 1 if there was nothing to write."""
+    """Writes missing states; 1 if there was nothing to write."""
     missing = {name: tree for name, tree in TREES.items() if not (HERE / f"{name}.json").exists()}
     if not missing:
         print("all golden states are there, and none is ever written again", file=sys.stderr)

@@ -91,7 +91,7 @@ def test_without_torch_the_error_names_the_extra(monkeypatch):
 
 
 @pytest.mark.parametrize("value", [np.ma.masked_equal([1, 2], 2), "a\0", b"a\0"], ids=repr)
-def test_what_plain_arrays_do_not_hold_is_refused(value):
+def test_values_unfit_for_plain_arrays_are_rejected(value):
     with pytest.raises(ComponentError, match="ArrayIterator"):
         next(ArrayIterator([[value]]))
     assert next(ArrayIterator([[np.ma.array([1, 2]), "a", 2**60]]))[2] == 2**60

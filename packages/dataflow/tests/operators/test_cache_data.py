@@ -24,7 +24,7 @@ from towerpack_dataflow.testing import check_dataflow
 
 
 class Uneven(RNGDataFlow):
-    """A stream whose epochs differ in length and content."""
+    """A stream with epochs of different length and content."""
 
     def __iter__(self):
         for number in range(self.rng.integers(4, 20)):
@@ -73,7 +73,7 @@ def test_each_datapoint_is_made_once(below, shuffle):
         assert second != third
 
 
-def test_the_datapoints_are_those_of_seed_0_whatever_the_seed_of_the_run():
+def test_the_datapoints_are_those_of_seed_0_for_any_seed_of_the_run():
     one, two, plain = CacheData(source()), CacheData(source()), source()
     one.seed(1)
     two.seed(2)
@@ -119,7 +119,7 @@ def test_a_pass_that_an_error_broke_off_is_completed(drops):
     assert list(flow) == list(flow) == [[number] for number in range(9)]
 
 
-def test_nothing_above_changes_what_is_kept():
+def test_flows_above_do_not_change_cached_datapoints():
     def spoil(datapoint):
         array, (more,), texts = datapoint
         array[:] = more[:] = 9
@@ -137,7 +137,7 @@ def test_nothing_above_changes_what_is_kept():
         array[:] = 5
 
 
-def test_beyond_the_limit_datapoints_are_made_anew():
+def test_beyond_the_limit_datapoints_are_made_again():
     made = []
     arrays = MapData(range(10), lambda number: made.append(number) or [np.full(100, number, "uint8")])
     flow = CacheData(arrays, storage=MemoryCache(max_bytes=450))
@@ -210,7 +210,7 @@ def test_bad_arguments():
         (np.ma.array([1, 2], mask=[True, False]), lambda value: value.__setitem__(0, 7)),
     ],
 )
-def test_no_later_pass_sees_what_was_changed_in_one(value, change):
+def test_changes_in_one_pass_do_not_affect_later_passes(value, change):
     flow = CacheData([[value]], storage=MemoryCache())
     before = repr(value)
     for _ in range(3):

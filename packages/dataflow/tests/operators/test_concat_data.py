@@ -14,7 +14,7 @@ from towerpack_dataflow.testing import check_dataflow
 
 
 class Uneven(RNGDataFlow):
-    """A stream whose epochs differ in length and content."""
+    """A stream with epochs of different length and content."""
 
     def __iter__(self):
         for number in range(self.rng.integers(1, 12)):
@@ -56,7 +56,7 @@ def test_one_after_another():
     assert flow.datapoint(0, 3) == 4
 
 
-def test_the_places_of_one_flow_have_orders_of_their_own():
+def test_the_places_of_one_flow_have_different_orders():
     flow = source(30)
     both = list(ConcatData([flow, flow]))
     assert sorted(both[:30]) == sorted(both[30:])

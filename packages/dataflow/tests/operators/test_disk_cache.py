@@ -21,7 +21,7 @@ from towerpack_dataflow.testing import check_dataflow
 
 
 def source(size=20, made=None):
-    """Random datapoints, whose numbers are appended to `made`."""
+    """Random datapoints; appends their indices to `made`."""
 
     def make(datapoint, rng):
         if made is not None:
@@ -118,7 +118,7 @@ def test_damaged_files_are_made_again(damage, tmp_path, caplog):
 
 
 @pytest.mark.parametrize("cut", [False, True])
-def test_damaged_records_are_made_anew(cut, tmp_path, caplog):
+def test_damaged_records_are_made_again(cut, tmp_path, caplog):
     expected = filled(tmp_path)
     data = tmp_path / "data"
     content = data.read_bytes()
@@ -216,7 +216,7 @@ def test_links_in_the_directory_of_a_cache_are_not_followed(tmp_path, link):
     assert own.read_bytes() == b"a user's own"
 
 
-def test_other_files_beside_those_of_a_cache_are_kept(tmp_path):
+def test_other_files_next_to_those_of_a_cache_are_kept(tmp_path):
     (tmp_path / "notes.txt").write_bytes(b"kept")
     expected = filled(tmp_path)
     (tmp_path / "index").unlink()
@@ -274,7 +274,7 @@ print(len(made))
 @pytest.mark.slow
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("way", ["mounted", "limited"])
-def test_a_full_disk_keeps_what_it_has_and_makes_the_others_again(tmp_path, way):
+def test_a_full_disk_keeps_its_records_and_makes_the_others_again(tmp_path, way):
     unshare = ["unshare", "--mount", "--propagation", "private"] if way == "mounted" else []
     probe = [*unshare, "mount", "-t", "tmpfs", "tmpfs", str(tmp_path)]
     if unshare and subprocess.run(probe, stderr=subprocess.DEVNULL).returncode:

@@ -19,7 +19,7 @@ from towerpack_dataflow.testing import check_dataflow
 
 
 class Uneven(RNGDataFlow):
-    """A stream whose epochs differ in length and content."""
+    """A stream with epochs of different length and content."""
 
     def __iter__(self):
         for number in range(self.rng.integers(4, 20)):
@@ -63,7 +63,7 @@ def test_components_side_by_side():
     assert list(ZipData([[["a"]], [{"x": 1}]])) == [[["a"], {"x": 1}]]
 
 
-def test_the_places_of_one_flow_have_orders_of_their_own():
+def test_the_places_of_one_flow_have_different_orders():
     numbers = DataFromList([[i] for i in range(30)])
     pairs = list(JoinData([numbers, numbers]))
     assert sorted(one for one, _ in pairs) == sorted(two for _, two in pairs) == [*range(30)]
@@ -113,7 +113,7 @@ def test_the_length_is_unknown_if_that_of_one_flow_is():
         len(flow)
 
 
-def test_a_drop_that_nothing_had_announced():
+def test_an_undeclared_drop():
     flow = JoinData([source(), MapData(source(), lambda dp: dp if dp[0] != 3 else None)])
     with pytest.raises(NotAddressableError, match="was dropped without a declaration"):
         [flow.datapoint(0, index) for index in range(12)]

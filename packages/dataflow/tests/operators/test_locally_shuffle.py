@@ -21,7 +21,7 @@ from towerpack_dataflow.testing import check_dataflow
 
 
 class Uneven(RNGDataFlow):
-    """A stream whose epochs differ in length and content."""
+    """A stream with epochs of different length and content."""
 
     def __iter__(self):
         for number in range(self.rng.integers(4, 30)):
@@ -59,7 +59,7 @@ def test_a_pass_is_a_permutation_that_moves_nothing_far(size, buffer_size, num_r
         assert place - (number * num_reuse + num_reuse - 1) < buffer_size
 
 
-def test_each_epoch_has_an_order_of_its_own_and_datapoints_meet_across_blocks():
+def test_each_epoch_has_a_different_order_and_datapoints_mix_across_blocks():
     flow = LocallyShuffleData(range(1000), 60)
     first, second = list(flow), list(flow)
     assert first != second

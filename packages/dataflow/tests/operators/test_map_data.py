@@ -177,7 +177,7 @@ def test_a_mark_that_is_not_of_this_map_and_pass_is_of_no_use(numbers):
     assert list(flow) == [5, 7]
 
 
-def test_a_mark_saves_making_what_was_given():
+def test_a_mark_avoids_repeating_datapoints():
     read = []
     flow = MapData(
         range(9), lambda number: read.append(number) or (number if number % 2 else None), drops=True

@@ -1,4 +1,4 @@
-"""`None` is a datapoint like any other; only a function of a map drops by returning it."""
+"""`None` is a datapoint like any other; only the function of a map drops by returning it."""
 
 import pytest
 
@@ -92,7 +92,7 @@ def test_none_below_a_map_is_given_to_its_function():
     assert seen == VALUES
 
 
-def test_a_dropped_datapoint_is_never_handed_out_as_none():
+def test_a_dropped_datapoint_is_never_yielded_as_none():
     dropping = MapData(source(), lambda datapoint: datapoint)
     above = CacheData(MapData(dropping, lambda datapoint: [datapoint]))
     with pytest.raises(NotAddressableError, match="drop"):

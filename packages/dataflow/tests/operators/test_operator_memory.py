@@ -1,4 +1,4 @@
-"""What an operator keeps does not depend on how many datapoints go through it.
+"""The memory of an operator does not depend on the number of datapoints.
 
 `nox -s bench -- flows` sends a million through each.
 """

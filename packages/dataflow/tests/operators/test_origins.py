@@ -1,4 +1,4 @@
-"""What operators are made of, by their traces, is what they are made of by their datapoints."""
+"""The origins in traces of operators equal the origins found in their datapoints."""
 
 import numpy as np
 import pytest

@@ -17,7 +17,7 @@ from towerpack_dataflow.testing import check_dataflow
 
 
 class Uneven(RNGDataFlow):
-    """A stream whose epochs differ in length and content."""
+    """A stream with epochs of different length and content."""
 
     def __iter__(self):
         for number in range(self.rng.integers(4, 20)):

@@ -20,7 +20,7 @@ def source(size=5):
 
 
 class Growing(DataFlow):
-    """A stream whose epochs differ in length: nothing about it can be computed."""
+    """A stream with epochs of different length: nothing about it can be computed."""
 
     def __init__(self):
         self.order = DataFromList(range(6))
@@ -144,7 +144,7 @@ def test_repeating_nothing_forever_is_an_error():
     assert list(RepeatedData([], 2)) == []
 
 
-def test_what_is_made_of_endless_flows_alone_is_endless():
+def test_a_flow_over_only_endless_flows_is_endless():
     forever = RepeatedData([[1], [2]], -1)
     assert forever.endless and MapData(forever, list).endless and RepeatedData(forever, 2).endless
     assert not RepeatedData([[1]], 2).endless

@@ -29,7 +29,7 @@ def test_the_flow_below_makes_each_datapoint_once():
     assert flow.addressable
 
 
-def test_repetitions_are_lists_of_their_own():
+def test_repetitions_are_separate_lists():
     first, second = RepeatedDataPoint([["a"]], 2)
     first.append("b")
     assert second == ["a"]

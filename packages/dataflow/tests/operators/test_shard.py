@@ -87,7 +87,7 @@ def test_a_common_seed_below_and_another_one_above():
 
 @pytest.mark.parametrize("make", [addressable, stream])
 @given(was=st.integers(1, 8), now=st.integers(1, 8), stop=st.integers(0, 4))
-def test_resharded_states_give_what_the_old_shards_had_not(make, was, now, stop):
+def test_resharded_states_yield_the_remaining_datapoints(make, was, now, stop):
     whole = list(seeded(make()))
     stop = min(stop, len(whole) // was)
     old = [seeded(ShardData(make(), index, was)) for index in range(was)]
@@ -99,13 +99,13 @@ def test_resharded_states_give_what_the_old_shards_had_not(make, was, now, stop)
         shard.load_state_dict(reshard(json.loads(json.dumps(old[-1].state_dict())), was, index, now))
         rest.append(list(shard))
     assert len(seen) + sum(map(len, rest)) == len(whole)
-    start = len(seen) % now  # the shard whose turn it is
+    start = len(seen) % now  # the next shard
     assert same(seen + taken_in_turn([*rest[start:], *rest[:start]]), whole)
 
 
 @pytest.mark.parametrize("make", [addressable, stream])
 @pytest.mark.parametrize("now", [1, 2, 3, 6])
-def test_the_global_batch_goes_on_with_any_number_of_shards(make, now):
+def test_the_global_batch_continues_with_any_number_of_shards(make, now):
     def host(index, count):
         return seeded(BatchData(ShardData(make(60), index, count), 12 // count, use_list=True))
 
@@ -179,7 +179,7 @@ def test_a_state_beyond_the_longest_shard_is_refused():
 
 @pytest.mark.parametrize("dropped", range(8))
 @pytest.mark.parametrize("start", range(3))
-def test_shards_of_a_stream_agree_on_what_nobody_said_is_dropped(dropped, start):
+def test_shards_of_a_stream_agree_on_undeclared_drops(dropped, start):
     def host(index):
         numbers = DataFromGenerator(lambda: ([number] for number in range(13)))
         kept = MapData(numbers, lambda dp: None if dp == [dropped] else dp)
@@ -195,7 +195,7 @@ def test_shards_of_a_stream_agree_on_what_nobody_said_is_dropped(dropped, start)
     assert taken_in_turn(passes) == [[number] for number in range(13) if number != dropped]
 
 
-def test_a_flow_over_a_shard_says_so():
+def test_a_flow_over_a_shard_is_sharded():
     class Third(ProxyDataFlow):
         sharded = True
 

@@ -1,4 +1,4 @@
-"""Each datapoint of a pass is handed out once, whoever comes and goes."""
+"""Each datapoint of a pass is handed out once, while receivers join and leave."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -77,7 +77,7 @@ def test_a_receiver_holds_at_most_its_credit_and_the_one_with_the_fewest_is_firs
     assert indices(passes) == [("b", 3)]
 
 
-def test_what_a_lost_receiver_had_comes_first_and_in_order():
+def test_datapoints_of_a_lost_receiver_come_first_and_in_order():
     passes = HandOut()
     passes.join("a", 3, 0.0)
     for parcel in parcels(5):
@@ -98,7 +98,7 @@ def test_an_empty_pass_waits_for_a_receiver():
     assert passes.hear("a", 0.0) is None
 
 
-def test_a_heartbeat_counts_what_was_sent_and_taken():
+def test_a_heartbeat_counts_sent_and_taken_datapoints():
     passes = HandOut()
     passes.join("a", 2, 0.0)
     for parcel in parcels(2):

@@ -1,4 +1,4 @@
-"""What can be sent arrives as it was; everything else is refused, on the side where it appears."""
+"""Supported values arrive unchanged; everything else is rejected on the side where it appears."""
 
 import collections
 import contextlib
@@ -68,7 +68,7 @@ def there_and_back(value):
 
 
 @given(VALUES)
-def test_what_was_sent_arrives(value):
+def test_a_sent_value_arrives(value):
     assert_same(value, there_and_back(value))
 
 
@@ -143,7 +143,7 @@ STRUCTURE = np.array([(1, [2.5, 3.5])], [("a", ">i4"), ("b", "<f4", (2,))])
     ],
     ids=str,
 )
-def test_what_arrives_with_its_type(value):
+def test_values_that_keep_their_type(value):
     assert difference(value, there_and_back(value)) is None
     assert difference([(value,)], there_and_back([(value,)])) is None
 
@@ -186,7 +186,7 @@ def test_a_map_of_a_file_arrives_as_an_array(tmp_path):
     ],
     ids=lambda part: part if isinstance(part, str) else "",
 )
-def test_what_cannot_be_sent_is_named_with_its_place(value, message):
+def test_an_unsendable_part_is_named_with_its_place(value, message):
     with pytest.raises(SendError, match=message):
         pack_message(value)
 
@@ -216,7 +216,7 @@ def described(*parts):
     [
         ([], "not a message: the first one is shorter than the header"),
         ([b"short"], "not a message: the first one is shorter than the header"),
-        ([b"GET / HTTP/1.1\r\n"], "no message: they begin with b'GET '"),
+        ([b"GET / HTTP/1.1\r\n"], "not a message: they begin with b'GET '"),
         (with_version(2), "a message of version 2 was received, and this release reads"),
         ([*pack_message(1), b"more"], "a message with 0 array frames was received with only 1"),
         ([pack_message("text")[0][:-1]], "the body of a message cannot be read"),
@@ -226,7 +226,7 @@ def described(*parts):
         (body(msgpack.ExtType(5, b"x")), "the body of a message cannot be read"),
         (body({msgpack.ExtType(3, b"t"): 5}), "the body of a message cannot be read"),
         (body({msgpack.ExtType(3, b"o"): [[2, 2], [1]]}), "an object array .* and 1 items"),
-        (described("O", [1], b"12345678"), "has the dtype 'O', which is none of plain values"),
+        (described("O", [1], b"12345678"), "has the dtype 'O', which does not hold plain values"),
         (described("<i4,<i4", [1], b"12345678"), "does not hold plain values"),
         (described("<f3", [1], b"123"), "the body of a message cannot be read"),
         (described("<f8", [2**40], b"12345678"), "thus 8796093022208 bytes; received 8"),
@@ -239,7 +239,7 @@ def described(*parts):
         (described("<f8", 3), "has unexpected parts"),
     ],
 )
-def test_what_is_no_message_is_refused(frames, message):
+def test_an_invalid_message_is_rejected(frames, message):
     with pytest.raises(MessageError, match=message) as caught:
         unpack_message(frames)
     assert isinstance(caught.value, ValueError) and isinstance(caught.value, DataFlowError)

@@ -1,4 +1,4 @@
-"""Flows between processes: each datapoint once, whoever comes, goes, is killed or is no sender at all."""
+"""Flows between processes: each datapoint once, while processes join, leave, die or intrude."""
 
 import os
 import signal
@@ -42,7 +42,7 @@ ANY = "tcp://127.0.0.1:*"
 
 @pytest.fixture
 def ipc_addr(tmp_path, monkeypatch):
-    """The address of a socket of its own, relative: the path of a folder of tests may be too long for one."""
+    """The relative address of a separate socket: the path of a test folder may be too long."""
     monkeypatch.chdir(tmp_path)
     return "ipc://data"
 
@@ -67,7 +67,7 @@ def sending(df, addr=ANY, passes=None, **options):
         thread.start()
         try:
             yield sender.address
-        except BaseException:  # nobody receives the rest: what failed is to be told, not to be waited for
+        except BaseException:  # nobody receives the rest: report the failure instead of waiting
             sender.close()
             raise
         finally:
@@ -152,7 +152,7 @@ def test_several_senders_and_receivers_hand_out_each_datapoint_once():
     assert sorted(found) == [*range(80), *range(100, 180)]
 
 
-def test_a_receiver_that_leaves_gives_back_what_it_has_not_taken():
+def test_a_leaving_receiver_returns_untaken_datapoints():
     with sending(numbers(), passes=1) as address:
         begun = iter(RemoteDataZMQ(address, hwm=10))
         early = firsts(islice(begun, 3))
@@ -198,7 +198,7 @@ def process(script, *arguments):
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
-        # What shells start in the background ignores Ctrl-C, and so does everything below it.
+        # Background processes of shells ignore Ctrl-C, and so do their children.
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     with child:
@@ -210,7 +210,7 @@ def process(script, *arguments):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("sign", [signal.SIGKILL, signal.SIGSTOP, signal.SIGINT])
-def test_what_a_killed_or_silent_receiver_had_goes_to_others(sign):
+def test_datapoints_of_a_killed_or_silent_receiver_go_to_others(sign):
     with sending(numbers(), passes=1, timeout=3.0) as address, process(READER, address) as child:
         early = []
         for _ in range(8):
@@ -333,7 +333,7 @@ def test_too_few_descriptors_are_an_error_and_not_the_end_of_the_process():
 
 
 @pytest.mark.slow
-def test_a_sender_that_is_started_anew_in_the_middle_of_a_pass_is_an_error(ipc_addr):
+def test_a_restarted_sender_in_the_middle_of_a_pass_is_an_error(ipc_addr):
     begun = iter(RemoteDataZMQ(ipc_addr, hwm=2, timeout=30))
     with process(SENDER, ipc_addr, "1000000") as child:
         assert firsts(islice(begun, 2)) == [0, 1]
@@ -414,7 +414,7 @@ def test_an_error_in_the_flow_reaches_both_sides():
             list(begun)
 
 
-def test_what_cannot_be_sent_is_an_error_on_both_sides():
+def test_an_unsendable_datapoint_is_an_error_on_both_sides():
     with (
         pytest.raises(SendError, match=r"builtins\.object"),
         sending([[object()]], passes=1) as address,
@@ -428,7 +428,7 @@ def test_without_a_sender_there_is_an_error(ipc_addr):
         list(RemoteDataZMQ(ipc_addr, timeout=0.3))
 
 
-def test_an_address_that_is_none_is_an_error_and_leaves_nothing_behind():
+def test_an_invalid_address_is_an_error_and_leaves_nothing_behind():
     files = len(os.listdir("/proc/self/fd"))
     with pytest.raises(RemoteError, match="a receiver cannot connect to tcp://no-port: Invalid argument"):
         list(RemoteDataZMQ([ANY.replace("*", "9"), "tcp://no-port"]))
@@ -482,7 +482,7 @@ def test_strange_messages_to_a_sender_are_refused_and_change_nothing(caplog):
 @pytest.mark.parametrize(
     ("frames", "message"),
     [
-        ([b"HTTP/1.1 400 Bad Request"], "no message: they begin with b'HTTP'"),
+        ([b"HTTP/1.1 400 Bad Request"], "not a message: they begin with b'HTTP'"),
         (of_version(pack_message(("unknown",)), 9), "a message of version 9"),
         (pack_message(("data", 1)), "a message unknown to this release"),
         (pack_message(np.zeros(10)), "a message unknown to this release"),
@@ -557,7 +557,7 @@ def test_nothing_is_left_behind():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("missing", ["zmq", "msgpack"])
-def test_without_the_extra_the_import_says_which(missing):
+def test_without_the_extra_the_import_names_it(missing):
     code = f"import sys; sys.modules[{missing!r}] = None; import towerpack_dataflow.remote"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 1 and "pip install 'towerpack-dataflow[remote]'" in done.stderr

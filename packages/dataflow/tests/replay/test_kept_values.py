@@ -1,4 +1,4 @@
-"""Memories return the values that were added, in the dtypes of their spaces, or refuse them by name."""
+"""Memories return the added values in the dtypes of their spaces, or reject them by name."""
 
 import os
 import warnings
@@ -43,7 +43,7 @@ ANYTHING = st.one_of(
 
 
 def same(found, given):
-    """Compares values, whatever dtypes have them; NaN and NaT equal themselves."""
+    """Compares values of any dtypes; NaN and NaT equal themselves."""
     if isinstance(given, np.ndarray) and given.dtype == found.dtype:
         return given.tobytes() == found.tobytes()
     if found.ndim:
@@ -86,7 +86,7 @@ def kept_by_rollout(dtype, value):
 @pytest.mark.parametrize("keep", [kept_by_replay, kept_by_rollout])
 @given(data=st.data())
 @SETTINGS
-def test_values_of_the_spaces_dtype_come_back_to_the_last_bit(keep, data):
+def test_values_of_the_spaces_dtype_are_restored_to_the_last_bit(keep, data):
     array = data.draw(DTYPES.flatmap(lambda dtype: arrays.arrays(dtype, SHAPES)))
     for found in keep(array.dtype, array):
         assert found.dtype == array.dtype and found.tobytes() == array.tobytes()
@@ -139,7 +139,7 @@ def test_a_value_that_the_dtype_does_not_hold_is_refused_by_name(dtype, value):
 
 
 @pytest.mark.parametrize("dtype", ["U0", "S0", "V0", ("f4", (2,)), object])
-def test_a_space_whose_values_cannot_be_kept_is_refused(dtype):
+def test_a_space_with_unsupported_values_is_rejected(dtype):
     with pytest.raises(ArgumentTypeError, match="observation_space is a space of arrays"):
         ReplayBuffer(((), dtype), ((), "i8"), 10)
 
@@ -153,7 +153,7 @@ def test_rewards_are_rounded_to_float32_and_too_large_ones_refused():
 
 
 @pytest.mark.parametrize("priority", [1e300, np.longdouble("1e400")])
-def test_priorities_whose_sum_is_not_finite_are_refused(priority):
+def test_priorities_with_an_infinite_sum_are_rejected(priority):
     memory = ReplayBuffer(((), "i8"), ((), "i8"), 10, sampling=PrioritizedSampling(alpha=2.0, seed=1))
     memory.add(1, 1, 0.0, True, False, 2)
     batch = memory.sample(1)
@@ -167,7 +167,7 @@ def test_a_state_of_other_priorities_is_refused():
         return ReplayBuffer(((), "i8"), ((), "i8"), 10, sampling=PrioritizedSampling(alpha=alpha, seed=1))
 
     state = make(0.6).state_dict()
-    with pytest.raises(StateError, match=r"alpha=0\.6, and these have alpha=0\.5"):
+    with pytest.raises(StateError, match=r"alpha=0\.6, but these have alpha=0\.5"):
         make(0.5).load_state_dict(state)
     del state["sampling"]["alpha"], state["sampling"]["epsilon"]  # a state of an earlier release
     make(0.5).load_state_dict(state)

@@ -48,7 +48,7 @@ def test_it_keeps_the_promises_of_memories(sampling, n_step, on_disk, tmp_path):
     frame_stack=st.integers(1, 3),
     left_out=st.integers(0, 3),
 )
-def test_it_holds_what_a_list_of_transitions_would(ends, capacity, frame_stack, left_out):
+def test_it_equals_a_list_of_transitions(ends, capacity, frame_stack, left_out):
     buffer = memory(capacity, frame_stack=frame_stack)
     rows, now, episodes = [], [[number, 0] for number in range(3)], 3  # (frame, frame before or None)
     last = [None] * 3
@@ -88,7 +88,7 @@ def test_it_holds_what_a_list_of_transitions_would(ends, capacity, frame_stack, 
 
 
 def stacks(rows, capacity, frame_stack):
-    """Yields the row of each transition whose frames are all kept, and the frames before it."""
+    """Yields the row of each transition with all frames kept, and the frames before it."""
     oldest = len(rows) - capacity
     for index, (_, before) in enumerate(rows):
         frames, row = [], before
@@ -258,7 +258,7 @@ def test_batches_are_written_into_given_arrays():
         ([1.0], [1.0], "of dtype float64"),
     ],
 )
-def test_priorities_of_what_was_not_sampled_are_refused(indices, priorities, text):
+def test_priorities_of_unsampled_transitions_are_rejected(indices, priorities, text):
     for sampling in (UniformSampling(seed=1), PrioritizedSampling(seed=1)):
         buffer = memory(sampling=sampling)
         walk(buffer, 20)
@@ -289,7 +289,7 @@ def test_states_of_other_memories_are_refused(tmp_path):
     buffer.link_into(tmp_path / "one")
     with pytest.raises(StateError, match="capacity was 100 and is 99"):
         memory(99).load_state_dict(state, tmp_path / "one")
-    with pytest.raises(StateError, match="UniformSampling, and this memory has PrioritizedSampling"):
+    with pytest.raises(StateError, match="UniformSampling, but this memory has PrioritizedSampling"):
         memory(sampling=PrioritizedSampling(seed=1)).load_state_dict(state, tmp_path / "one")
     with pytest.raises(StateError, match="received no directory"):
         memory().load_state_dict(state)

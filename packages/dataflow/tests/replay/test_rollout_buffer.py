@@ -176,7 +176,7 @@ def test_a_truncation_needs_its_value():
 
 
 @pytest.mark.parametrize("steps", [0, 3, STEPS])
-def test_it_goes_on_from_a_state(tmp_path, steps):
+def test_it_resumes_from_a_state(tmp_path, steps):
     one, other = rollout(), rollout(seed=9)
     for number in range(steps):
         one.add(**step(number))

@@ -69,7 +69,7 @@ def test_equal_seeds_draw_alike_and_others_do_not():
         assert one == two != three
 
 
-def test_a_seed_that_nobody_gives_is_drawn_and_logged(caplog):
+def test_a_missing_seed_is_drawn_and_logged(caplog):
     caplog.set_level("INFO", "towerpack_dataflow")
     UniformSampling()
     assert "UniformSampling: drew seed" in caplog.text
@@ -177,7 +177,7 @@ class Broken:
     [
         ("termination", "the discount of 1 steps"),
         ("episode", r"a transition leads from"),
-        ("priorities", "priorities that are NaN is not refused"),
+        ("priorities", "priorities that are NaN is not rejected"),
         ("resume", "a memory restored from a state"),
     ],
 )
@@ -187,5 +187,5 @@ def test_the_kit_finds_broken_promises(promise, text):
 
 
 def test_a_state_of_another_sampling_is_refused():
-    with pytest.raises(StateError, match="the state is of PrioritizedSampling, and this is Uniform"):
+    with pytest.raises(StateError, match="the state belongs to PrioritizedSampling; this is Uniform"):
         UniformSampling(seed=1).load_state_dict(PrioritizedSampling(seed=1).state_dict())

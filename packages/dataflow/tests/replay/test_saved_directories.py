@@ -1,4 +1,4 @@
-"""Directories of memories: a saved memory and a user's files are never removed, and damage is noticed."""
+"""Directories of memories: a saved memory and a user's files are never removed, and damage is detected."""
 
 import json
 import os

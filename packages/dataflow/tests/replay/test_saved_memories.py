@@ -1,4 +1,4 @@
-"""What a checkpoint has of a memory: linked and copied files, damaged ones, and a process that is killed."""
+"""Memories in checkpoints: linked, copied and damaged files, and killed processes."""
 
 import gc
 import json
@@ -63,7 +63,7 @@ def test_sealed_segments_are_links_and_cannot_be_written(tmp_path):
     assert sorted(restored.sample(1500).action)[-1] < 1500
 
 
-def test_anonymous_memory_is_copied_and_goes_on_in_files(tmp_path):
+def test_anonymous_memory_is_copied_and_continues_in_files(tmp_path):
     buffer = memory()
     fill(buffer, 0, 5000)
     state = saved(buffer, tmp_path / "one")
@@ -79,7 +79,7 @@ def test_anonymous_memory_is_copied_and_goes_on_in_files(tmp_path):
 
 
 @pytest.mark.skipif(not os.path.isdir("/dev/shm"), reason="needs another file system")
-def test_another_file_system_gets_copies_and_the_log_says_so_once(tmp_path, caplog):
+def test_another_file_system_gets_copies_with_one_log_message(tmp_path, caplog):
     elsewhere = f"/dev/shm/towerpack-test-{os.getpid()}"
     if os.stat("/dev/shm").st_dev == tmp_path.stat().st_dev:
         pytest.skip("both are one file system")
@@ -192,7 +192,7 @@ def test_a_memory_may_end_while_segments_are_sealed(tmp_path, on_disk):
     assert list(tmp_path.glob("*/segment-*.bin")) == []
 
 
-def test_uniform_sampling_goes_on_from_where_no_directory_is_needed():
+def test_uniform_sampling_resumes_without_a_directory():
     one, other = (ReplayBuffer(*SPACES, 100, sampling=UniformSampling(seed=seed)) for seed in (1, 2))
     other.load_state_dict(one.state_dict())
     for each in (one, other):
@@ -250,7 +250,7 @@ def learn(place, rounds, killed_after=None):
 
 
 @pytest.mark.slow
-def test_a_killed_process_goes_on_with_the_same_batches(tmp_path):
+def test_a_killed_process_resumes_with_the_same_batches(tmp_path):
     expected = learn(tmp_path / "whole", 300)
     assert len(set(expected.values())) == 300
     assert zlib.crc32(b"") not in expected.values()

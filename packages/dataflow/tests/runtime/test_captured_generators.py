@@ -1,4 +1,4 @@
-"""A random generator that is copied into several workers is a warning that names it; no other is."""
+"""Copying a random generator into several workers logs a warning that names it; others log nothing."""
 
 import functools
 import logging

@@ -51,7 +51,7 @@ def test_the_rest_of_a_stretch_goes_first_and_needs_no_room():
     assert dispatcher.hand_out() == (begin, end)
 
 
-def test_bytes_bound_what_is_under_way():
+def test_bytes_limit_the_stretches_in_progress():
     dispatcher = Dispatcher(0, None, budget=100)
     for _ in range(3):
         begin, end = dispatcher.hand_out()
@@ -74,7 +74,7 @@ def test_a_pass_that_ends_earlier_than_thought():
     assert dispatcher.finished
 
 
-def test_what_the_consumer_has_had_is_not_handed_out_again():
+def test_delivered_datapoints_are_not_handed_out_again():
     dispatcher = Dispatcher(0, 10, done=[(7, 8), (0, 2), (4, 5)], ordered=False)
     got = []
     while (stretch := dispatcher.hand_out()) is not None:

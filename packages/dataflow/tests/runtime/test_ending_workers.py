@@ -1,4 +1,4 @@
-"""Workers end when asked to, or when they take too long; without any, datapoints are the same."""
+"""Workers end on request, or after a timeout; without workers, datapoints are the same."""
 
 import copy
 import os
@@ -138,7 +138,7 @@ def children():
     return sum("ps" not in line.split()[1:] for line in found.stdout.splitlines())
 
 
-def test_closing_ends_what_is_below_and_iterators_say_so():
+def test_closing_ends_flows_below_and_iterators_raise():
     below = fork(numbers(5000))
     flow = fork_map(below)
     iterator = iter(flow)
@@ -149,7 +149,7 @@ def test_closing_ends_what_is_below_and_iterators_say_so():
         list(iterator)
 
 
-def test_copies_start_workers_of_their_own():
+def test_copies_start_separate_workers():
     flow = fork(numbers())
     assert (
         list(flow) == list(copy.deepcopy(flow)) == list(cloudpickle.loads(cloudpickle.dumps(fork(numbers()))))
@@ -252,7 +252,7 @@ def test_datapoints_that_a_resumed_stream_makes_again_have_their_time(make):
     flow.close()
 
 
-def test_a_stream_is_not_read_beside_a_thread_that_was_given_up():
+def test_a_stream_is_not_read_while_an_abandoned_thread_reads_it():
     goes_on, before = threading.Event(), threading.enumerate()
 
     class Noise(RNGDataFlow):

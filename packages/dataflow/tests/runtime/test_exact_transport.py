@@ -1,4 +1,4 @@
-"""Datapoints keep values and types on their way: out of workers, out of packed lists, caches and shuffles."""
+"""Datapoints keep values and types in transit: from workers, packed lists, caches and shuffles."""
 
 from typing import Any
 

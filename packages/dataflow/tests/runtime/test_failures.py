@@ -1,4 +1,4 @@
-"""What goes wrong in a worker is told in the parent, as what it is, where it is, and soon."""
+"""A failure in a worker is reported in the parent with its type and place, and soon."""
 
 import logging
 import os
@@ -47,7 +47,7 @@ class OddError(Exception):
 
 
 class LockedError(Exception):
-    """Holds what cannot be sent."""
+    """Holds an unsendable object."""
 
     def __init__(self, text):
         super().__init__(text)
@@ -76,7 +76,7 @@ def read_until_error(flow):
 
 
 def forked(ds, workers, **options):
-    """Starts in no time; what is tested here does not depend on how a worker got its flow."""
+    """Starts quickly; these tests do not depend on the transport of the flow."""
     return MultiProcessRunner(ds, workers, start_method="fork", **options)
 
 
@@ -93,7 +93,7 @@ both = pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
 
 
 @both
-def test_an_error_keeps_its_type_and_says_where_it_happened(make):
+def test_an_error_keeps_its_type_and_names_its_place(make):
     flow = make(numbers(30), fail_at(7))
     got, error = read_until_error(flow)
     assert got == [[number] for number in range(7)]
@@ -111,7 +111,7 @@ def test_after_an_error_the_next_pass_works(make):
         assert read_until_error(flow)[0] == [[0], [1]]
 
 
-def test_an_error_in_a_stream_comes_after_what_was_made_before():
+def test_an_error_in_a_stream_comes_after_the_earlier_datapoints():
     def broken():
         yield from ([number] for number in range(20))
         raise OSError(5, "the disk is gone")
@@ -126,7 +126,7 @@ def test_an_error_in_a_stream_comes_after_what_was_made_before():
 
 
 @pytest.mark.parametrize("method", ["fork", "thread"])
-def test_an_error_with_a_constructor_of_its_own_keeps_its_type(method):
+def test_an_error_with_a_custom_constructor_keeps_its_type(method):
     def odd(dp):
         raise OddError(1, 2)
 
@@ -155,7 +155,7 @@ def test_a_datapoint_that_cannot_travel_is_an_error_there():
 
 
 @both
-def test_skipping_leaves_out_what_fails_and_counts_it(make, caplog):
+def test_skipping_drops_and_counts_failing_datapoints(make, caplog):
     flow = make(numbers(30), fail_at(3, 4, 29), on_error="skip")
     assert list(flow) == [[number] for number in range(30) if number not in (3, 4, 29)]
     (message,) = caplog.messages
@@ -269,7 +269,7 @@ def test_a_worker_that_exits_by_itself():
     assert "exited with code 4" in str(read_until_error(flow)[1])
 
 
-def test_what_fails_at_the_start_is_the_users_error():
+def test_a_failure_at_the_start_is_the_users_error():
     def init(number):
         raise FileNotFoundError("no data here")
 
@@ -291,14 +291,14 @@ def test_what_fails_at_the_start_is_the_users_error():
         (lambda lock: DataFromList([[1], [lock]]), r"^DataFromList\._lst\[1\]\[0\]: <unlocked"),
     ],
 )
-def test_what_cannot_be_sent_is_called_by_its_place(make, pattern):
+def test_an_unsendable_part_is_named_by_its_place(make, pattern):
     _, error = read_until_error(MultiProcessRunner(make(threading.Lock()), 1, start_method="spawn"))
     assert isinstance(error, SendError)
     assert "worker_init_fn" in str(error) and 'start_method="fork"' in str(error)
     assert re.search(pattern, str(error)), str(error)
 
 
-def test_a_drop_out_of_order_cannot_be_repaired_and_says_so():
+def test_a_drop_out_of_order_is_an_error():
     def late(dp):
         return None if dp[0] == 0 else dp
 
@@ -320,7 +320,7 @@ def test_warnings_of_workers_are_logged_by_the_parent(caplog):
 
 
 def test_workers_know_who_they_are():
-    flow = MultiProcessRunner(  # a fresh interpreter, whose libraries read these variables
+    flow = MultiProcessRunner(  # a new interpreter: its libraries read these variables
         MapData(numbers(40), lambda dp: [tuple(get_worker_info()), os.environ["OMP_NUM_THREADS"]]),
         2,
         start_method="spawn",
@@ -340,7 +340,7 @@ STREAMING = "glibc.cpu.x86_non_temporal_threshold"
         (f"{STREAMING}=32768", f"{STREAMING}=32768"),
     ],
 )
-def test_workers_stream_large_blocks_unless_told_otherwise(monkeypatch, own, workers):
+def test_workers_stream_large_blocks_by_default(monkeypatch, own, workers):
     monkeypatch.setenv("GLIBC_TUNABLES", own)
 
     def see(dp):

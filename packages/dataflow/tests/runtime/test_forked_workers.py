@@ -1,4 +1,4 @@
-"""Forked workers: random numbers of their own, and no hold on what belongs to others."""
+"""Forked workers: separate random numbers, and no references to resources of others."""
 
 import os
 import random
@@ -35,7 +35,7 @@ def numbers():
 
 
 def by_worker(flow):
-    """Returns what each worker drew, in its order."""
+    """Returns the numbers drawn by each worker, in order."""
     with flow:
         found = list(flow)
     return [[tuple(rest) for pid, *rest in found if pid == worker] for worker in {pid for pid, *_ in found}]
@@ -138,7 +138,7 @@ def test_a_runner_is_closed_while_a_process_of_the_user_has_copies_of_its_connec
 
 
 @pytest.mark.parametrize("runner", [MultiProcessRunner, MultiThreadRunner])
-def test_a_fork_that_starts_workers_of_its_own_leaves_those_of_its_parent_alone(runner):
+def test_a_fork_that_starts_workers_leaves_those_of_its_parent_alone(runner):
     flow = runner(numbers(), 2)
     expected = list(flow)
     child = os.fork()

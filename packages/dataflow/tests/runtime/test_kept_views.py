@@ -1,4 +1,4 @@
-"""What a consumer keeps of a few datapoints does not keep the memory of all others."""
+"""Keeping parts of a few datapoints does not keep the memory of all others."""
 
 import sys
 

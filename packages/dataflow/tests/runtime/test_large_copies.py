@@ -1,4 +1,4 @@
-"""Copies on a worker's second thread: all are there when it says so, and none comes later."""
+"""Copies on a worker's second thread: all are complete when it reports them, and none comes later."""
 
 import os
 import platform
@@ -51,7 +51,7 @@ def batches_of(numbers, shape, dtype, pool):
     st.sampled_from([(256,), (5, 67), (1023,)]),
     st.sampled_from([np.uint16, np.float64, np.dtype(">i4")]),
 )
-def test_batches_hold_what_was_put_in(batches, shape, dtype):
+def test_batches_hold_the_added_values(batches, shape, dtype):
     pool = SlotPool(copy_thread())
     for turn, (count, given_up) in enumerate(batches):
         numbers = np.arange(turn * 90, turn * 90 + count)
@@ -66,7 +66,7 @@ def test_batches_hold_what_was_put_in(batches, shape, dtype):
         pool.settle(set())
 
 
-def test_what_a_batch_that_was_given_up_still_copies_does_not_reach_the_next_one():
+def test_pending_copies_of_an_abandoned_batch_do_not_reach_the_next_one():
     pool = SlotPool(copy_thread())
     for _ in range(50):
         (buffer,) = pool.allocate([((400, 512), np.dtype(np.uint8))])

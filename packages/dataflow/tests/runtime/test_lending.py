@@ -1,4 +1,4 @@
-"""Whoever promises not to write gets views that nobody can write to, standing on a lease."""
+"""A consumer that promises not to write gets read-only views, based on a lease."""
 
 import gc
 import os
@@ -47,7 +47,7 @@ def mapped(count=12, **options):
 
 
 def owner_of(array):
-    """What the memory belongs to, and whether somebody can write to it on the way there."""
+    """The owner of the memory, and whether any base is writable."""
     writable = False
     owner = array
     while isinstance(owner, (np.ndarray, memoryview)):
@@ -133,7 +133,7 @@ def test_the_promise_ends_where_somebody_may_write(above):
 
 
 @pytest.mark.parametrize("derive", [lambda a: a, lambda a: a[5:], lambda a: a.reshape(2, -1).T, np.asarray])
-def test_what_is_held_keeps_its_address_and_its_bytes(derive):
+def test_a_held_array_keeps_its_address_and_its_bytes(derive):
     flow = mapped(60)
     flow.lend_read_only()
     held = []
@@ -166,7 +166,7 @@ def test_a_queue_may_be_full_of_views_and_beyond_that_they_are_read_only_copies(
     assert is_lent(next(iter(flow))[0])
 
 
-def test_a_copy_of_the_flow_makes_promises_of_its_own():
+def test_a_copy_of_the_flow_has_separate_promises():
     flow = runner()
     flow.lend_read_only()
     copied = cloudpickle.loads(cloudpickle.dumps(flow))

@@ -1,4 +1,4 @@
-"""Batches made where their datapoints are mapped are those of `BatchData` over `MapData`."""
+"""Batches made where their datapoints are mapped equal those of `BatchData` over `MapData`."""
 
 import json
 import sys
@@ -34,7 +34,7 @@ def some(dp, rng):
 
 
 def both(count, size, func, **options):
-    """The flow, and what it stands for."""
+    """The flow, and its equivalent."""
     workers = options.pop("workers", 2)
     plain = BatchData(MapData(stream(count), func, rng=True), size, remainder=True)
     parallel = MultiProcessMapAndBatchData(
@@ -69,7 +69,7 @@ def test_batches_of_a_stream_are_made_in_the_workers_slots():
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_a_drop_that_nobody_announced_shifts_what_follows(seed):
+def test_an_undeclared_drop_shifts_later_datapoints(seed):
     plain, parallel = both(60, 4, some)
     plain.seed(seed)
     parallel.seed(seed)

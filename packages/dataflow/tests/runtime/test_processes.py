@@ -1,4 +1,4 @@
-"""Nothing is left behind, whoever ends whom; and scripts need no precautions."""
+"""Nothing is left behind after any kind of end; scripts need no main guard."""
 
 import os
 import signal
@@ -44,7 +44,7 @@ def script(build, hang="pass"):
 
 
 def heed_interrupts():
-    """What shells start in the background ignores Ctrl-C, and so does everything below it."""
+    """Background processes of shells ignore Ctrl-C, and so do their children."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
@@ -53,7 +53,7 @@ def parent_of(pid):
 
 
 class Running:
-    """A script in a process group of its own, and whatever it started, found by a mark in the environment."""
+    """A script in a separate process group, and its children, found by a mark in the environment."""
 
     def __init__(self, code, mark, path=None):
         self.mark = f"TOWERPACK_TEST_MARK={mark}".encode()
@@ -239,7 +239,7 @@ print(len(got), os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 """
 
 
-def test_a_fork_of_the_parent_starts_workers_of_its_own(run):
+def test_a_fork_of_the_parent_starts_separate_workers(run):
     output, errors = run(FORKING).popen.communicate(timeout=30)
     assert (output, errors) == ("8 0\n", "")
 

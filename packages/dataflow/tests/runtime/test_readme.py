@@ -33,7 +33,7 @@ def test_the_table_names_every_file_once():
     assert sorted(named) == sorted(path for path in ROOT.rglob("_*.py") if path.name != "__init__.py")
 
 
-def test_each_file_knows_only_those_before_it():
+def test_each_file_imports_only_those_before_it():
     seen = set()
     for path in files_in_reading_order():
         assert set(imported(path)) <= seen, path.name

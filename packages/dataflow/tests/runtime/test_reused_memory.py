@@ -1,4 +1,4 @@
-"""A datapoint is a value at the moment it is handed out: whoever makes it may write to its memory again."""
+"""A datapoint is a value at the time of its yield: its flow may overwrite its memory afterwards."""
 
 import sys
 from functools import partial
@@ -31,7 +31,7 @@ COUNT = 60
 
 
 class Reusing:
-    """Fills the same memory for each datapoint; `form` says what it hands out of that memory."""
+    """Fills the same memory for each datapoint; `form` selects the yielded part of that memory."""
 
     def __init__(self, form, size):
         self.form = form
@@ -188,7 +188,7 @@ def same(dp):
 
 
 def twice_read(flow):
-    """Reads one pass slowly and one as a list: what a consumer holds must stay, too."""
+    """Reads one pass slowly and one as a list: held arrays must stay unchanged, too."""
     return [[repr(dp) for dp in flow], [repr(dp) for dp in list(flow)]]
 
 

@@ -1,4 +1,4 @@
-"""What fails while it is sent is an error of that datapoint, and `on_error` says what becomes of it."""
+"""A failure to send is an error of the datapoint, handled by `on_error`."""
 
 import dataclasses
 import os
@@ -88,7 +88,7 @@ def test_an_error_while_sending_keeps_its_type(make, kind):
 
 
 @pytest.mark.parametrize("make", [runner, outputs, inputs])
-def test_what_cannot_be_sent_is_left_out(make, caplog):
+def test_an_unsendable_datapoint_is_skipped(make, caplog):
     flow = make(at(23, Unsendable(KeyError)), on_error="skip")
     expected = [[number] for number in range(40) if number != 23]
     assert list(flow) == expected and list(flow) == expected
@@ -97,7 +97,7 @@ def test_what_cannot_be_sent_is_left_out(make, caplog):
 
 
 @pytest.mark.parametrize("make", [runner, outputs])
-def test_what_cannot_be_sent_is_made_again(make):
+def test_an_unsendable_datapoint_is_made_again(make):
     made = []
 
     def func(dp):

@@ -1,4 +1,4 @@
-"""Several threads read one parallel flow; none waits for another, and neither does the end of the process."""
+"""Several threads read one parallel flow; neither a thread nor the end of the process waits for another."""
 
 import subprocess
 import sys

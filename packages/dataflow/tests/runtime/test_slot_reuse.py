@@ -1,4 +1,4 @@
-"""A worker waits for the slot that is still in the caches as long as that has proved to be quicker."""
+"""A worker waits for the slot in the caches as long as that is faster."""
 
 import contextlib
 import socket
@@ -67,14 +67,14 @@ def test_waiting_that_was_worth_it_is_soon_tried_again():
     assert waits(policy, 0.004, always(0.003), turns=2000) > 0.7
 
 
-def test_a_cache_that_somebody_else_had_has_time_to_learn_anew():
+def test_a_cache_used_by_another_process_has_time_to_recover():
     policy = SlotReusePolicy()
     waits(policy, 0.004, always(0.003))
     for _ in range(3):
         assert waits(policy, 0.004, lambda turn: 0.003 + 0.004 * 0.95**turn, turns=300) == 1
 
 
-def test_a_trial_that_was_interrupted_begins_anew():
+def test_an_interrupted_trial_starts_over():
     policy = SlotReusePolicy()
     waits(policy, 0.004, always(0.006), turns=100)
     policy.interrupt()

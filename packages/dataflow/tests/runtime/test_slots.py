@@ -93,7 +93,7 @@ def test_a_slot_is_not_written_while_any_view_of_it_lives(ends, derive):
     assert number_of_slots(ends[0]) == 2
 
 
-def test_a_message_that_nobody_opens_returns_its_slot(ends):
+def test_an_unopened_message_returns_its_slot(ends):
     for _ in range(3):
         delivery = pass_on(ends, np.ones(BIG))
         del delivery
@@ -216,7 +216,7 @@ def test_a_peer_that_hangs_up(ends):
             ends[1].send("head", b"x" * 1000)
 
 
-def test_what_cannot_be_pickled_costs_nothing(ends):
+def test_an_unpicklable_value_uses_no_slot(ends):
     with pytest.raises((TypeError, pickle.PicklingError)):
         ends[0].send("head", [np.ones(BIG), (number for number in range(3))])
     ends[0].slots.settle(set())

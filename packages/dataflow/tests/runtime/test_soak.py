@@ -36,7 +36,7 @@ def image(number):
     return [np.full(300_000, number % 251, np.uint8), number]
 
 
-# With so little read ahead, what the workers need at most they need soon.
+# With so little prefetched, the workers soon reach their largest memory.
 OPTIONS = {"start_method": "fork", "prefetch_bytes": 2**24}
 
 

@@ -1,4 +1,4 @@
-"""A state means the same to a flow whose workers run already as to a fresh one."""
+"""A state means the same to a flow with running workers and to a new one."""
 
 import sys
 
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.slow
 
 
 def late_odd(dp):
-    """Drops, without having said so, far behind what workers make ahead of the consumer."""
+    """Drops without a declaration, far beyond the datapoints prefetched by workers."""
     return dp if dp[0] < 2000 or dp[0] % 3 else None
 
 

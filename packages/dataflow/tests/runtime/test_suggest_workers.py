@@ -148,7 +148,7 @@ def test_the_flow_stays_as_it_is():
     assert flow.state_dict() == state
 
 
-def test_what_cannot_be_copied_or_is_too_short_gets_the_processors():
+def test_an_uncopyable_or_short_flow_gets_one_worker_per_processor():
     for flow in (DataFromGenerator(i for i in range(9)), DataFromList([[1]])):
         suggestion = autotune(flow, cpus=3.5)
         assert suggestion.workers == 3

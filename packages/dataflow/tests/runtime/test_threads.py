@@ -94,7 +94,7 @@ def test_an_error_in_a_thread_is_the_users_error():
     assert "in divide" in str(caught.value.__cause__)
 
 
-def test_threads_hand_over_what_was_made_and_nothing_else():
+def test_threads_hand_over_exactly_the_made_datapoints():
     lock = threading.Lock()
     held = DataFromList([[np.ones(100), lock]], shuffle=False)
     ((array, same_lock),) = MultiThreadRunner(held, 2)
@@ -114,7 +114,7 @@ def test_without_a_global_lock_workers_are_threads(monkeypatch):
 
 
 @pytest.mark.parametrize("kind", [MultiThreadMapData, partial(MultiProcessMapData, start_method="thread")])
-def test_a_runner_may_be_collected_in_a_thread_of_its_own(kind):
+def test_a_runner_may_be_collected_in_one_of_its_threads(kind):
     left, ended = threading.Event(), threading.Event()
 
     def collect(dp):
@@ -157,7 +157,7 @@ def test_threads_know_who_they_are_and_begin_with_the_users_function():
     assert get_worker_info() is None
 
 
-def test_what_fails_at_the_start_of_a_thread_is_the_users_error():
+def test_a_failure_at_the_start_of_a_thread_is_the_users_error():
     def begin(number):
         raise FileNotFoundError("no data here")
 

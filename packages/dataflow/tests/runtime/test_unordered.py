@@ -1,4 +1,4 @@
-"""Without order, still each datapoint exactly once: in a pass, after a stop, with other workers."""
+"""Without order, each datapoint still comes exactly once: in a pass, after a stop, with other workers."""
 
 import json
 import sys
@@ -75,7 +75,7 @@ def check(flow, again, passes, data):
     assert texts(got + list(iterator)) == texts(passes[0])
 
 
-def test_a_map_goes_on_with_what_was_overtaken():
+def test_a_map_resumes_with_overtaken_inputs():
     overtaken = threading.Event()
 
     def func(dp):
@@ -183,7 +183,7 @@ def test_a_runner_over_a_flow_without_order_walks_it():
     [MultiThreadMapData, lambda *args, **options: MultiProcessMapData(*args, start_method="fork", **options)],
     ids=["threads", "processes"],
 )
-def test_what_is_ready_first_comes_first(make, tmp_path):
+def test_the_first_ready_datapoint_comes_first(make, tmp_path):
     def wait_for_the_others(dp):
         while dp[0] == 0 and not (tmp_path / "go").exists():
             threading.Event().wait(0.005)

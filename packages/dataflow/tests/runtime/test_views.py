@@ -1,4 +1,4 @@
-"""What a consumer holds never changes, however long and in whatever form it holds it."""
+"""Arrays held by a consumer never change, for any duration and in any form."""
 
 import gc
 import os

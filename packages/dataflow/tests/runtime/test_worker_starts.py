@@ -1,4 +1,4 @@
-"""Fresh workers start whatever their parent looks like."""
+"""New workers start in any environment of their parent."""
 
 import os
 import signal
@@ -52,9 +52,9 @@ def test_closed_standard_streams(closed, tmp_path):
     assert (tmp_path / "report").read_text() == "True"
 
 
-def test_what_is_no_string_in_the_search_path(tmp_path):
+def test_non_string_entries_in_the_search_path(tmp_path):
     code = "import sys, pathlib; sys.path[1:1] = [pathlib.Path('/nowhere'), 3, b'bytes', None]\n" + READ
-    # What measures coverage in subprocesses cannot bear such a path itself.
+    # Coverage tools in subprocesses fail with such a path.
     unmeasured = {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE_")}
     assert reported(code, tmp_path, env=unmeasured) == "True"
 

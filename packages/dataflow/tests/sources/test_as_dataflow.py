@@ -26,7 +26,7 @@ def test_other_things_are_refused(wrong):
         MapData(wrong, list)
 
 
-def test_a_function_is_told_from_what_it_makes():
+def test_a_function_is_distinguished_from_its_result():
     with pytest.raises(ArgumentTypeError, match=r"received function\. .* use DataFromGenerator\(it\)$"):
         MapData(lambda: iter([[1]]), list)
 
@@ -65,7 +65,7 @@ class Squares:
 
 
 @pytest.mark.parametrize("members", [Squares(), np.arange(10).reshape(5, 2), deque([[1], [2]])])
-def test_what_has_a_length_and_members_by_number_is_addressable(members):
+def test_an_object_with_length_and_indexed_members_is_addressable(members):
     flow = MapData(members, list)
     assert flow.addressable
     assert len(flow) == len(members)
@@ -73,7 +73,7 @@ def test_what_has_a_length_and_members_by_number_is_addressable(members):
     check_dataflow(MapData(members, list))
 
 
-def test_an_error_of_such_an_object_names_the_flow():
+def test_an_error_in_an_indexed_object_names_the_flow():
     class Broken(Squares):
         def __getitem__(self, index):
             raise OSError("cannot read")

@@ -158,7 +158,7 @@ def test_long_stretches_of_a_computed_order_are_gathered_right(over):
     assert same(*received)
 
 
-def test_what_gathers_through():
+def test_flows_that_gather_rows():
     flow = DataFromArrays([np.arange(4)])
     through = [RepeatedData(flow, 2), RepeatedData(flow, -1), FixedSizeData(flow, 9), ShardData(flow, 1, 2)]
     through += [ShardData(RepeatedData(flow, -1), 1, 2), seen(flow)]
@@ -177,7 +177,7 @@ def test_shards_of_repeated_shards():
     assert len(passes[0]) == 4
 
 
-def test_states_say_how_many_batches_are_out():
+def test_states_count_the_yielded_batches():
     flow = BatchData(RepeatedData(DataFromArrays([np.arange(100)]), -1), 7)
     flow.seed(5)
     iterator = iter(flow)

@@ -34,7 +34,7 @@ def test_conformance(name):
     check_dataflow(FLOWS[name](), limit=40)
 
 
-def test_iterable_takes_what_can_be_iterated():
+def test_only_iterables_are_accepted():
     with pytest.raises(ArgumentTypeError, match="DataFromIterable takes an iterable; received int"):
         DataFromIterable(5)
     with pytest.raises(ArgumentTypeError, match="DataFromGenerator takes an iterable; received int"):
@@ -65,7 +65,7 @@ def test_a_generator_object_gives_one_pass_and_then_an_error():
         list(flow)
 
 
-def test_a_generator_object_goes_on_where_it_was_left():
+def test_a_generator_object_continues_where_it_was_left():
     flow = DataFromGenerator(numbers())
     next(iter(flow))
     flow.load_state_dict({"seed": 0, "epoch": 0, "index": 3})

@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all: names, links, modes, full disks, and writers that were killed."""
+"""Atomic files: names, links, modes, full disks, and killed writers."""
 
 import contextlib
 import errno
@@ -77,7 +77,7 @@ def test_missing_folders_are_made(tmp_path, write):
 
 
 @both
-def test_what_is_no_file_is_refused_before_anything_is_written(tmp_path, write):
+def test_a_path_that_is_not_a_file_is_rejected_before_writing(tmp_path, write):
     with pytest.raises(IsADirectoryError, match=str(tmp_path)):
         write(tmp_path, b"new")
     os.mkfifo(tmp_path / "pipe")
@@ -127,7 +127,7 @@ with create_{how}(sys.argv[1]) as file:
 @both
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["file", "path"])
-def test_the_next_writer_removes_what_killed_ones_have_left(tmp_path, write, how):
+def test_the_next_writer_removes_leftovers_of_killed_writers(tmp_path, write, how):
     path, other = tmp_path / "data.bin", tmp_path / "other.bin"
     for target in (path, other):
         end = subprocess.run([sys.executable, "-c", KILLED.format(how=how), str(target)], timeout=60)

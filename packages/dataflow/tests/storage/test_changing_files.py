@@ -1,4 +1,4 @@
-"""Files on a web server: what their names in a URL are, and that old and new bytes are never put together."""
+"""Files on a web server: names in URLs; old and new bytes are never combined."""
 
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer

@@ -1,4 +1,4 @@
-"""Archives of arrays, beside those that NumPy writes."""
+"""Archives of arrays, compared with those of NumPy."""
 
 import io
 
@@ -8,7 +8,7 @@ import pytest
 from towerpack_dataflow.storage import write_npz
 
 
-def test_numpy_reads_what_is_written():
+def test_numpy_reads_a_written_archive():
     arrays = {
         "file": np.arange(6.0).reshape(2, 3).T,
         "allow_pickle": np.array("text"),

@@ -1,4 +1,4 @@
-"""Tests of pickles of definitions, whatever the version of cloudpickle does with the names of files."""
+"""Pickles of definitions keep file names with any version of cloudpickle."""
 
 import os
 import pickle
@@ -40,7 +40,7 @@ def test_code_keeps_its_file_and_its_line():
         assert other.__code__.co_filename == __file__
 
 
-def test_buffers_travel_beside():
+def test_buffers_are_sent_out_of_band():
     buffers = []
     array = np.arange(1000)
     pickled = dump_by_value((array, lambda: 5), buffers.append)

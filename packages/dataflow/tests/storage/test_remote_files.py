@@ -1,4 +1,4 @@
-"""Files in an object store, of a local server, and the cache of what was read of them."""
+"""Files in an object store of a local server, and the cache of their content."""
 
 import hashlib
 import os
@@ -83,7 +83,7 @@ def test_an_index_of_another_tar_of_the_same_size_serves_nothing_wrong(store, tm
         try:
             assert list(TarData(url)) == samples and "is outdated, or has another version" in caplog.text
         except FormatError as error:
-            assert "sample 0: '0.a' is not where the index says" in str(error)
+            assert "sample 0: '0.a' is not at its position in the index" in str(error)
     assert index_tar(path) == 9 and list(TarData(upload_tar(store, path, index=True))) == samples
 
 
@@ -114,8 +114,15 @@ KEYS = [
 
 
 @pytest.mark.parametrize("key", KEYS)
-def test_the_key_of_an_object_is_what_stands_in_its_url(store, tmp_path, key):
-    for other in ("a", "d", "x", "a b c", "d 1/x", "a/b"):  # what a wrong reading of the URL would find
+def test_the_key_of_an_object_is_the_literal_text_of_its_url(store, tmp_path, key):
+    for other in (
+        "a",
+        "d",
+        "x",
+        "a b c",
+        "d 1/x",
+        "a/b",
+    ):  # found by a wrong decoding of the URL
         store.put_object(Bucket="bucket", Key=other, Body=b"of another key")
     store.put_object(Bucket="bucket", Key=key, Body=key.encode())
     with open_url(f"s3://bucket/{key}", UrlCache(tmp_path)) as file:
@@ -151,7 +158,7 @@ def test_a_cache_reads_each_block_once(store, tmp_path):
         )
     assert len(list(tmp_path.glob("*/*"))) == 2
     with open_url(URL, UrlCache(tmp_path)) as file:
-        store.delete_object(Bucket="bucket", Key="a/data.bin")  # what is kept needs no store
+        store.delete_object(Bucket="bucket", Key="a/data.bin")  # cached content needs no store
         assert file.read(0, 2**21) == CONTENT[: 2**21]
         with pytest.raises(FileNotFoundError, match=URL):
             file.read(2**21, 5)
@@ -165,7 +172,7 @@ def test_a_changed_object_is_another_one(store, tmp_path):
 
 
 @pytest.mark.parametrize("damage", [lambda block: block[:-9], lambda block: b"?" + block[1:], lambda _: b""])
-def test_a_damaged_block_is_read_anew(store, tmp_path, damage):
+def test_a_damaged_block_is_read_again(store, tmp_path, damage):
     with open_url(URL, UrlCache(tmp_path)) as file:
         file.read(0, 5)
         (block,) = tmp_path.glob("*/*")
@@ -173,7 +180,7 @@ def test_a_damaged_block_is_read_anew(store, tmp_path, damage):
         assert file.read(0, 2**20) == CONTENT[: 2**20]
 
 
-def test_the_budget_is_kept_and_what_was_used_last_stays(store, tmp_path):
+def test_the_limit_holds_and_recently_used_blocks_stay(store, tmp_path):
     cache = UrlCache(tmp_path, max_bytes=2_300_000)
     with open_url(URL, cache) as file:
         for block in (0, 1, 0, 2):
@@ -245,7 +252,7 @@ def web_server():
             if "Signature" in self.path and self.command != "GET":
                 self.send_error(403)  # a signature is of one method
                 return
-            if failures and failures[-1] is None:  # the connection stays, and nothing comes
+            if failures and failures[-1] is None:  # the connection stays open without data
                 failures.clear()
                 stalled.wait(10)
                 return
@@ -307,7 +314,7 @@ def test_errors_are_without_credentials(web_server):
 @pytest.mark.parametrize("make", [JSONLData, CSVData, lambda url: TarData(url, "no function".__contains__)])
 def test_flows_over_a_signed_url_name_it_without_the_signature(web_server, make):
     url, _ = web_server
-    with pytest.raises((FormatError, StorageError)) as caught:  # the content is none of their formats
+    with pytest.raises((FormatError, StorageError)) as caught:  # the content has another format
         list(make(url.replace("//", "//me:password@") + "?Signature=0a1b2c"))
     assert url in str(caught.value)
     assert "password" not in str(caught.value) and "0a1b2c" not in str(caught.value)
@@ -323,7 +330,7 @@ def test_a_server_that_does_not_answer_is_given_up(web_server, monkeypatch):
             file.read(0, 5)
 
 
-def test_a_fork_refuses_what_it_could_only_wait_for(web_server):
+def test_a_fork_rejects_reads_that_would_hang(web_server):
     code = (
         "import os, sys\n"
         "from towerpack_dataflow import StorageError\n"

@@ -70,7 +70,7 @@ def test_a_flow_of_a_packed_list_conforms():
     check_dataflow(DataFromList(members, shuffle=True), positions=3)
 
 
-def test_what_a_consumer_changes_does_not_come_back():
+def test_changes_by_a_consumer_do_not_affect_the_list():
     members, _parcel = packed(big([[i] for i in range(99)]))
     flow = DataFromList(members, shuffle=False)
     next(iter(flow)).append("changed")

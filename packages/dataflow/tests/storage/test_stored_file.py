@@ -1,4 +1,4 @@
-"""Files on a disk: mapped, atomically made, and errors that name them."""
+"""Files on a disk: mapped, written atomically, and named in errors."""
 
 import os
 import pickle

@@ -1,4 +1,4 @@
-"""The cache of files elsewhere: it removes its own files alone, and a full disk only makes it slower."""
+"""The cache of remote files removes only its own files; on a full disk it is only slower."""
 
 import errno
 import fcntl

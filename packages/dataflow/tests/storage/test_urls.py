@@ -1,4 +1,4 @@
-"""Names of files as URLs: quoted characters, and what a URL of a local file must not have."""
+"""Names of files as URLs: quoted characters, and invalid parts of a URL of a local file."""
 
 import os
 from pathlib import Path

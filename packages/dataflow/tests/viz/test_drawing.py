@@ -1,4 +1,4 @@
-"""Boxes, words, colours, windows, and the images of a flow as files."""
+"""Boxes, text, colours, windows, and the images of a flow as files."""
 
 import sys
 

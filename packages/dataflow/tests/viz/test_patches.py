@@ -1,4 +1,4 @@
-"""Grids of images: each image is where its number says, and nothing else is drawn."""
+"""Grids of images: each image is at its position, and nothing else is drawn."""
 
 import sys
 

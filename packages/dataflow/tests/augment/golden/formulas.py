@@ -1,6 +1,6 @@
-"""What Tensorpack's photometric augmentors compute, written again in NumPy alone and in double precision.
+"""Tensorpack's photometric augmentors, reimplemented in NumPy in double precision.
 
-`python formulas.py` writes `pictures.npz`, once: what is there is never written again.
+`python formulas.py` writes `pictures.npz` once; an existing file is never rewritten.
 """
 
 from pathlib import Path
@@ -95,7 +95,7 @@ ROUNDED = {"GaussianBlur", "Grayscale", "Hue"}
 
 
 def expected(name, dtype):
-    """Returns what an augmentor makes of `IMAGE` in a dtype."""
+    """Returns the result of an augmentor for `IMAGE` in a dtype."""
     rng = np.random.RandomState(SEED)
     if name in NORMALISED:
         return NORMALISED[name](IMAGE.astype(np.float64), rng).astype(np.float32)

@@ -67,7 +67,7 @@ def test_each_phase_of_a_schedule_has_its_own_shares(first, change):
         assert abs(order[change:].count(number) - (100 - change) * share) < 1
 
 
-def test_flows_go_on_from_pass_to_pass_and_from_epoch_to_epoch():
+def test_flows_continue_from_pass_to_pass_and_from_epoch_to_epoch():
     flow = MixData([DataFromList(list("abc"), shuffle=False), ["x"]], [1, 1], size=4)
     assert [list(flow), list(flow)] == [["a", "x", "b", "x"], ["c", "x", "a", "x"]]
     assert flow.trace(2, 1).origins[0].epoch == 1
@@ -93,7 +93,7 @@ def test_shares_that_are_no_short_fractions_are_close():
 
 
 @pytest.mark.parametrize("weights", [[1], [1, -1], [0, 0], [1, float("nan")], ["a", 1], 3, [1, 1, 1]])
-def test_weights_that_are_none(weights):
+def test_invalid_weights(weights):
     with pytest.raises(ArgumentError, match="weights are 2 numbers from 0 up, one for each flow"):
         MixData(flows(2), weights)
 
@@ -122,7 +122,7 @@ def test_a_state_belongs_to_its_weights():
 
 @pytest.mark.slow
 @given(positions=st.sets(st.integers(0, 60)), start=st.integers(0, 30))
-def test_a_state_from_before_the_skipped_goes_on_without_them(positions, start):
+def test_a_state_from_before_the_skipped_datapoints_continues_without_them(positions, start):
     def make():
         return MapData(DataFromList([[number] for number in range(11)]), noisy, rng=True)
 
@@ -157,7 +157,7 @@ def test_skipping_one_batch_of_one_epoch():
     assert flow.trace(1, 1).origins[0].index == 2
 
 
-def test_positions_that_are_none():
+def test_invalid_positions():
     with pytest.raises(ArgumentError, match="positions are counted from 0; received -1"):
         SkipData([1], [-1])
     with pytest.raises(ArgumentTypeError, match=r"a position is an integer; received 1\.5"):

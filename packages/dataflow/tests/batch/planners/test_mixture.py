@@ -1,4 +1,4 @@
-"""Mixtures by themselves: counts, shares, order of deadlines, and whole numbers from weights."""
+"""Mixtures alone: counts, shares, order of deadlines, and integer weights."""
 
 from fractions import Fraction
 from math import ceil
@@ -28,7 +28,7 @@ def order_by_deadlines(shares, length):
 
 
 @given(first=SHARES, second=SHARES, third=SHARES, starts=st.sets(st.integers(1, 60), min_size=2, max_size=2))
-def test_each_phase_has_the_order_of_deadlines_and_counts_go_on(first, second, third, starts):
+def test_each_phase_has_the_order_of_deadlines_and_counts_continue(first, second, third, starts):
     bounds = [0, *sorted(starts), 100]
     schedule = dict(zip(bounds, [first, second, third]))
     mixture = Mixture(schedule, 3)
@@ -78,9 +78,9 @@ def test_denominators_up_to_ten_thousand(weights, shares):
     [
         [0.3141592, 0.2718281, 0.1234567],
         [3.141592, 2.718281, 1.234567, 1.732050],
-        [1 / 997, 996 / 997, 1 / 991, 990 / 991],  # short fractions, whose sum is 1, but a long period
-        [0.39999, 0.499998, 0.100012],  # near 2/5, 1/2 and 833/8329, whose sum is more than 1
-        [1_000_045, 6_000_027, 1_999_928],  # near 1/9, 2/3 and 2221/9995, whose sum is less
+        [1 / 997, 996 / 997, 1 / 991, 990 / 991],  # short fractions with the sum 1, but a long period
+        [0.39999, 0.499998, 0.100012],  # near 2/5, 1/2 and 833/8329, with a sum above 1
+        [1_000_045, 6_000_027, 1_999_928],  # near 1/9, 2/3 and 2221/9995, with a sum below 1
     ],
 )
 def test_other_weights_are_rounded_by_largest_remainder(weights):

@@ -1,4 +1,4 @@
-"""Plans by themselves: halving the largest groups, and exchanging members of a class."""
+"""Plans alone: halving the largest groups, and exchanging members of a class."""
 
 from itertools import chain
 

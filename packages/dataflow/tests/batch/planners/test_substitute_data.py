@@ -40,7 +40,7 @@ def make(bad, seed=0, **options):
 
 
 @given(st.sets(st.integers(0, SIZE - 1), max_size=8), st.integers(0, 5))
-def test_what_does_not_fail_is_as_without_and_nothing_is_missing(bad, seed):
+def test_datapoints_that_do_not_fail_are_unchanged_and_none_is_missing(bad, seed):
     flow, plain = make(bad, seed), make(set(), seed)
     for _ in range(2):
         got, expected = list(flow), list(plain)
@@ -57,7 +57,7 @@ def test_the_file_of_several_processes_is_read_on_from_where_it_was(tmp_path):
     one, other = (make({3}, quarantine=tmp_path / "list") for _ in range(2))
     list(one), list(other)
     assert [entry["index"] for entry in one.quarantined] == [entry["index"] for entry in other.quarantined]
-    (tmp_path / "list").write_text('{"epoch": 5, "index": 1')  # a new one, whose line is being written
+    (tmp_path / "list").write_text('{"epoch": 5, "index": 1')  # a new file with an incomplete line
     assert len(one.quarantined) == 1
     with open(tmp_path / "list", "a") as file:
         file.write(', "substitute": 2, "error": "x"}\n')

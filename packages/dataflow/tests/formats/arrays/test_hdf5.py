@@ -32,7 +32,7 @@ def path(tmp_path_factory):
     return path
 
 
-def test_what_is_saved_is_loaded(path):
+def test_a_saved_flow_is_loaded(path):
     loaded = list(HDF5Serializer.load(path, shuffle=False))
     assert len(loaded) == 600 and all((a[0] == b[0]).all() and a[1] == b[1] for a, b in zip(loaded, POINTS))
     assert os.listdir(path.parent) == ["data.h5"]
@@ -90,7 +90,7 @@ def test_damage_inside_of_a_file_is_named(path, tmp_path, block):
     places = [found.start() for found in re.finditer(block, good)]
     assert places
     for place in places:
-        # A file of its own: HDF5 would go on with what it has read of one that is not collected yet.
+        # A separate file: HDF5 would reuse the content of an earlier one that is not collected yet.
         bad = tmp_path / f"bad-{place}.h5"
         bad.write_bytes(good[:place] + b"XXXX" + good[place + 4 :])
         with pytest.raises(
@@ -128,7 +128,7 @@ def test_a_replaced_file_is_noticed(tmp_path):
 @pytest.mark.parametrize(
     ("points", "message"),
     [
-        ([[1]], "datapoint 0 is to be a list of 2 components"),
+        ([[1]], "datapoint 0 must be a list of 2 components"),
         (
             [[np.zeros(2), 1], [np.zeros(3), 1]],
             r"with shape \(2,\) in datapoint 0, and an array of float64 with shape \(3,\) in datapoint 1",
@@ -138,7 +138,7 @@ def test_a_replaced_file_is_noticed(tmp_path):
         ([{"a": 1, "b": 2}], "received dict"),
     ],
 )
-def test_what_cannot_be_saved_is_refused_and_leaves_nothing(tmp_path, points, message):
+def test_an_unsupported_datapoint_is_rejected_and_leaves_nothing(tmp_path, points, message):
     with pytest.raises(ArgumentError, match=message):
         HDF5Serializer.save(points, tmp_path / "a.h5", NAMES)
     assert not list(tmp_path.iterdir())
@@ -176,7 +176,7 @@ def test_each_value_has_a_checksum(tmp_path):
         [[np.ones((70, 70)), np.ones(2)]] * 5,
     ],
 )
-def test_types_come_back(tmp_path, rows):
+def test_types_are_restored(tmp_path, rows):
     names = [f"group {number}/ü" for number in range(len(rows[0]))]
     HDF5Serializer.save(rows, tmp_path / "a.h5", names)
     assert same(list(HDF5Serializer.load(tmp_path / "a.h5", shuffle=False)), rows)
@@ -203,7 +203,10 @@ def test_an_array_that_is_filled_again_and_again_is_copied(tmp_path):
     ("names", "message"),
     [
         (["a", "/a/"], "data_paths has 'a' twice"),
-        (["a", "a/b"], r"data_paths has 'a/b'; HDF5 makes no array of int64 with shape \(\) of this name"),
+        (
+            ["a", "a/b"],
+            r"data_paths has 'a/b'; HDF5 cannot create an array of int64 with shape \(\) under this name",
+        ),
         (["a", ""], "data_paths has ''; expected names as strings"),
         (["a", "."], "expected names as strings"),
         (["a", "b\0"], "expected names as strings"),
@@ -225,7 +228,7 @@ def test_names_that_hdf5_cannot_have_are_refused(tmp_path, names, message):
             r"component 0 \(x\) is a number of Python, float64, in datapoint 0.*int64, in datapoint 1",
         ),
         ([[1], [np.int64(1)]], "a number of NumPy, int64"),
-        ([[1], (1,)], "datapoint 1 is to be a list of 1 components; received tuple"),
+        ([[1], (1,)], "datapoint 1 must be a list of 1 components; received tuple"),
         ([[np.ma.masked_array([1.0], [True])]], r"component 0 \(x\) of datapoint 0 is MaskedArray"),
         ([[np.ma.masked]], "is MaskedConstant"),
         ([[2**64]], "is an array of object; HDF5 arrays are of numbers"),
@@ -234,14 +237,14 @@ def test_names_that_hdf5_cannot_have_are_refused(tmp_path, names, message):
         ([[np.zeros(2, [("a", "i4")])]], "is an array of"),
     ],
 )
-def test_what_would_come_back_as_something_else_is_refused(tmp_path, rows, message):
+def test_values_that_would_change_are_rejected(tmp_path, rows, message):
     (tmp_path / "a.h5").write_bytes(b"old")
     with pytest.raises(ArgumentError, match=message):
         HDF5Serializer.save(rows, tmp_path / "a.h5", ["x"])
     assert (tmp_path / "a.h5").read_bytes() == b"old"
 
 
-def test_h5py_reads_what_is_saved(path):
+def test_h5py_reads_a_saved_file(path):
     with h5py.File(path) as file:
         assert (file["images"][5] == POINTS[5][0]).all() and file["images"].fletcher32
         assert file["group/labels"][:].tolist() == list(range(600))

@@ -103,12 +103,12 @@ def test_another_format_is_named(tmp_path, content, message):
         NumpyData(tmp_path / "file")
 
 
-def test_what_has_no_rows_is_refused(tmp_path):
+def test_an_array_without_rows_is_rejected(tmp_path):
     np.save(tmp_path / "one.npy", np.float32(5))
-    with pytest.raises(FormatError, match=r"one.npy holds a number, which has no rows"):
+    with pytest.raises(FormatError, match=r"one.npy holds a single number, which has no rows"):
         NumpyData(tmp_path / "one.npy")
     np.save(tmp_path / "objects.npy", np.array([{}, None]), allow_pickle=True)
-    with pytest.raises(FormatError, match=r"objects.npy holds Python's objects"):
+    with pytest.raises(FormatError, match=r"objects.npy holds Python objects"):
         NumpyData(tmp_path / "objects.npy")
     np.savez(tmp_path / "two.npz", a=X, b=LABELS[:3])
     with pytest.raises(ArgumentError, match="components of one length; received 20 in 'a', 3 in 'b'"):
@@ -153,7 +153,7 @@ FLOWS = {
 
 
 @pytest.mark.parametrize("name", FLOWS)
-def test_what_is_saved_is_loaded(tmp_path, name):
+def test_a_saved_flow_is_loaded(tmp_path, name):
     path = tmp_path / "flow.npz"
     NumpySerializer.save(DataFromList(FLOWS[name], shuffle=False), path)
     loaded = list(NumpySerializer.load(path, shuffle=False))
@@ -282,7 +282,7 @@ def test_other_files_are_refused(npz, tmp_path):
         NumpySerializer.load(tmp_path / "new.npz")
 
 
-def test_what_cannot_be_saved_is_refused_and_leaves_the_old_file(npz):
+def test_an_unsupported_datapoint_is_rejected_and_leaves_the_old_file(npz):
     before = npz.read_bytes()
     with pytest.raises(SendError, match="object"):
         NumpySerializer.save([[object()]], npz)
@@ -338,7 +338,7 @@ def test_the_checksums_are_not_looked_at_on_request(npz):
     content[content.index(X.tobytes()) + 3] ^= 1
     npz.write_bytes(content)
     with pytest.raises(
-        FormatError, match=r"data\.npz, array 'x', is damaged: its bytes do not have the checksum"
+        FormatError, match=r"data\.npz, array 'x', is damaged: its bytes do not match the checksum"
     ):
         NumpyData(npz)
     assert len(list(NumpyData(npz, verify=False))) == 20
@@ -355,7 +355,7 @@ def test_two_members_of_one_name_are_refused(tmp_path):
         for name in ("x.npy", "x"):
             with archive.open(name, "w") as member:
                 np.lib.format.write_array(member, X)
-    with pytest.raises(FormatError, match=r"data\.npz has two arrays of the name 'x'"):
+    with pytest.raises(FormatError, match=r"data\.npz has two arrays named 'x'"):
         NumpyData(tmp_path / "data.npz")
 
 
@@ -381,7 +381,7 @@ def test_two_members_of_one_name_are_refused(tmp_path):
         [(1, None)] * 2,
     ],
 )
-def test_each_value_comes_back_whatever_the_other_rows_are(tmp_path, rows):
+def test_each_value_is_restored_with_any_other_rows(tmp_path, rows):
     NumpySerializer.save(rows, tmp_path / "flow.npz")
     assert same(list(NumpySerializer.load(tmp_path / "flow.npz", shuffle=False)), rows)
     for row in rows:
@@ -429,7 +429,7 @@ def test_a_file_that_is_written_to_while_it_is_read_is_an_error(tmp_path, read, 
         path.write_bytes(path.read_bytes())
         os.utime(path, ns=(0, 5))
     with pytest.raises(
-        StorageError, match=rf"{name} was (cut to 0 bytes|written to) while it was being read"
+        StorageError, match=rf"{name} was (truncated to 0 bytes|written to) while it was being read"
     ):
         read(flow)
 

@@ -1,4 +1,4 @@
-"""Decodes pickles from standard input, and answers each by an error's text, or nothing if all is well."""
+"""Decodes pickles from standard input, and answers each with the text of an error, or an empty line."""
 
 import resource
 import struct
@@ -37,7 +37,7 @@ def check(value):
 
 
 def any_objects(dtype):
-    """Says whether there is a pointer in a dtype, whatever its flags are."""
+    """Tells whether there is a pointer in a dtype, for any flags."""
     inner = [dtype.subdtype[0]] if dtype.subdtype else [field[0] for field in (dtype.fields or {}).values()]
     return dtype.kind == "O" or dtype.hasobject or any(map(any_objects, inner))
 

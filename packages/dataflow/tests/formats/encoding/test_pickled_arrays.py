@@ -1,4 +1,4 @@
-"""Pickles of strangers: what they give is plain data, and nothing else happens."""
+"""Pickles from untrusted sources yield plain data and have no side effects."""
 
 import contextlib
 import itertools
@@ -103,7 +103,7 @@ PUSHES = st.recursive(
 
 @st.composite
 def dtypes(draw, depth=2):
-    """The opcodes of a dtype whose state may be any."""
+    """The opcodes of a dtype with an arbitrary state."""
     fields = b"N"
     names = b"N"
     if depth and draw(st.booleans()):
@@ -133,7 +133,7 @@ def dtypes(draw, depth=2):
 
 @st.composite
 def arrays(draw):
-    """The opcodes of an array, or of a scalar, whose parts may be any."""
+    """The opcodes of an array, or of a scalar, with arbitrary parts."""
     dtype, content = draw(dtypes()), draw(st.binary(max_size=24).map(pushed) | PUSHES)
     shape = draw(st.lists(INTEGERS, max_size=3).map(tuple).map(pushed) | PUSHES)
     kind = draw(st.sampled_from(["built", "buffer", "scalar"]))
@@ -260,7 +260,7 @@ MANY = 2**16
         ),
     ],
 )  # fmt: skip
-def test_what_a_stranger_may_try_is_refused(reader, program):
+def test_attacks_are_rejected(reader, program):
     with pytest.raises(FormatError, match=r"cannot be read|allow_pickle=True"):
         decode_stored(b"\x80\x04" + program + b".")
     reader(b"\x80\x04" + program + b".")

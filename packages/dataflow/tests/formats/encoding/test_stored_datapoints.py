@@ -1,4 +1,4 @@
-"""What is read from files: our records, what Tensorpack wrote, and neither garbage nor programs."""
+"""Datapoints in files: our records and those of Tensorpack are read; garbage and programs are rejected."""
 
 import collections
 import contextlib
@@ -61,7 +61,7 @@ def original(value):
     return msgpack.packb(value, use_bin_type=True, default=encode)
 
 
-def test_a_record_says_its_format_and_gives_back_what_went_in():
+def test_a_record_holds_its_format_and_restores_the_datapoint():
     record = pack_record(DATAPOINT)
     assert record.startswith(b"TWDP")
     assert_same(unpack_record(record), DATAPOINT)
@@ -70,13 +70,13 @@ def test_a_record_says_its_format_and_gives_back_what_went_in():
     found[1][:] = 1  # a view of the record
 
 
-def test_what_cannot_be_encoded_is_named():
+def test_an_unsupported_part_is_named():
     with pytest.raises(SendError, match=r"value\[1\]: an object of type .*Opaque"):
         pack_record([1, type("Opaque", (), {})()])
 
 
 @pytest.mark.parametrize("encode", [original, *(lambda v, p=p: pickle.dumps(v, p) for p in (2, 3, 4, 5))])
-def test_what_tensorpack_wrote_is_read(encode):
+def test_records_written_by_tensorpack_are_read(encode):
     found = decode_stored(encode([np.arange(6.0).reshape(2, 3), 3, b"raw", "text", np.int64(5), 1 + 2j]))
     assert_same(found[0], np.arange(6.0).reshape(2, 3))
     assert found[1:] == [3, b"raw", "text", 5, 1 + 2j]
@@ -133,7 +133,7 @@ def test_a_pickle_allocates_nothing(call, arguments):
         decode_stored(pickle.dumps(Large()))
 
 
-def test_what_pyarrow_wrote_is_refused_with_the_command_that_rewrites_it():
+def test_pyarrow_serialization_is_rejected_with_a_command_that_rewrites_it():
     record = struct.pack("<4iI", 0, 0, 1, 0, 0xFFFFFFFF) + bytes(100)
     with pytest.raises(FormatError, match=r"pyarrow 12 and later cannot read(.|\n)*uv run .*pyarrow<12"):
         decode_stored(record)

@@ -1,4 +1,4 @@
-"""Keys, values and images of LMDB files; files that are none."""
+"""Keys, values and images of LMDB files; files of other formats."""
 
 import os
 import pickle
@@ -131,7 +131,7 @@ def test_files_that_cannot_be_read(path, tmp_path):
     with pytest.raises(FormatError, match="empty: the file is empty, or truncated"):
         LMDBData(tmp_path / "empty")
     (tmp_path / "text").write_bytes(b"text " * 4000)
-    with pytest.raises(FormatError, match="text: the file is none of LMDB's"):
+    with pytest.raises(FormatError, match="text: not a little-endian LMDB file"):
         LMDBData(tmp_path / "text")
     other = shutil.copy(path, tmp_path / "version")
     damaged(other, 20, struct.pack("<I", 999))
@@ -163,7 +163,7 @@ def test_a_file_that_was_replaced(path, tmp_path):
 
 
 @pytest.mark.parametrize("keys", [b"garbage", pickle.dumps(7), pickle.dumps([1])])
-def test_keys_that_are_none(tmp_path, keys):
+def test_invalid_keys(tmp_path, keys):
     path = write(tmp_path / "bad", {b"__keys__": keys, b"a": b"1"})
     with pytest.raises(FormatError, match="bad, record b'__keys__'"):
         LMDBData(path)

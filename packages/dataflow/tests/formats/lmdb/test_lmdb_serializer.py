@@ -1,4 +1,4 @@
-"""Flows as LMDB files, and those that Tensorpack wrote."""
+"""Flows as LMDB files, and files written by Tensorpack."""
 
 import pickle
 import subprocess
@@ -126,7 +126,7 @@ def test_a_full_disk_is_an_error_of_the_system(tmp_path):
         subprocess.run(["umount", str(tmp_path)], check=True)
 
 
-def test_what_tensorpack_wrote(tmp_path):
+def test_files_written_by_tensorpack(tmp_path):
     path = tmp_path / "old.lmdb"
     keys = [f"{k:08d}".encode() for k in range(3)]
     with (

@@ -1,4 +1,4 @@
-"""Arrow IPC files: rows in any order, of mapped and of compressed files, and damaged ones."""
+"""Arrow IPC files: rows in any order, from mapped, compressed and damaged files."""
 
 import pickle
 import sys
@@ -43,7 +43,7 @@ def compressed(path):
     return target
 
 
-def test_what_is_saved_is_loaded(path, compressed):
+def test_a_saved_flow_is_loaded(path, compressed):
     for each in (path, compressed):
         flow = ArrowSerializer.load(each)
         assert same(list(flow), ROWS) and same([flow.datapoint(0, index) for index in range(50)], ROWS)
@@ -70,7 +70,7 @@ def test_it_keeps_the_promises_of_a_flow(path, compressed):
     assert [row["x"] for row in flow] == [row["x"] for row in ROWS]
 
 
-def test_a_pass_goes_on_by_the_batch_that_is_next(path, monkeypatch):
+def test_a_pass_resumes_at_the_next_batch(path, monkeypatch):
     flow = ArrowData(path, ["x"])
     flow.load_state_dict(flow.state_at(42))
     read, first = [], type(flow._lst)._batch
@@ -154,7 +154,7 @@ def test_another_file_is_named(tmp_path, path):
     table = pa.table({"text": ["some text"]})
     with ipc.new_stream(str(tmp_path / "bad"), table.schema) as writer:
         writer.write_table(table)
-    with pytest.raises(FormatError, match="bad is a stream of Arrow's, without an index; rewrite it"):
+    with pytest.raises(FormatError, match="bad is an Arrow stream, without an index; rewrite it"):
         ArrowData(tmp_path / "bad")
     with pytest.raises(FileNotFoundError):
         ArrowData(tmp_path / "none")

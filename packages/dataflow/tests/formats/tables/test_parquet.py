@@ -38,7 +38,7 @@ def path(tmp_path_factory):
     return path
 
 
-def test_what_is_saved_is_loaded(path):
+def test_a_saved_flow_is_loaded(path):
     assert same(list(ParquetSerializer.load(path)), ROWS)
     file = parquet.ParquetFile(path)
     assert file.num_row_groups == 7 and file.schema_arrow.metadata[b"towerpack"] == b"1"
@@ -111,7 +111,7 @@ def test_another_file_is_named(tmp_path, path):
         ParquetData(tmp_path / "none")
 
 
-def test_text_that_is_none_is_named(tmp_path):
+def test_invalid_text_is_named(tmp_path):
     parquet.write_table(pa.table({"text": ["some text"]}), tmp_path / "data.parquet")
     content = (tmp_path / "data.parquet").read_bytes()
     assert b"some text" in content

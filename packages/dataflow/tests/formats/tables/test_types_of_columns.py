@@ -1,4 +1,4 @@
-"""Parquet and Arrow: values come back with their types, or are refused; a column has one type in each row."""
+"""Parquet and Arrow: values are restored with their types, or rejected; a column has one type."""
 
 import datetime
 import os
@@ -80,7 +80,7 @@ def written_by_others(table, folder, together=3):
     ],
     ids=lambda values: str(values)[:40],
 )
-def test_values_and_types_come_back(tmp_path, serializer, values):
+def test_values_and_types_are_restored(tmp_path, serializer, values):
     rows = [{"a": value, "id": k} for k, value in enumerate(values)]
     for together in (4096, 1):  # rows that are written, and types that are found, at a time
         save(serializer, rows, tmp_path / "file", together)
@@ -160,7 +160,7 @@ def test_a_late_value_of_another_type_is_refused(tmp_path, serializer, before, l
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_what_would_come_back_otherwise_is_refused(tmp_path, serializer, value):
+def test_values_that_would_change_are_rejected(tmp_path, serializer, value):
     with pytest.raises(SendError, match=r"datapoint 1, component 'a': (Parquet|Arrow) "):
         save(serializer, [{"a": None}, {"a": value}], tmp_path / "file")
     with pytest.raises(SendError, match=r"datapoint 0 (must be a dict with a key|has the key)"):
@@ -357,9 +357,7 @@ def test_columns_of_one_name_are_named(tmp_path):
     with ipc.new_file(str(tmp_path / "a.arrow"), table.schema) as writer:
         writer.write_table(table)
     for make, path in ((ParquetData, tmp_path / "a.parquet"), (ArrowData, tmp_path / "a.arrow")):
-        with pytest.raises(
-            FormatError, match=r"a\.\w+ has 2 columns of the name 'x', of which a row can have one"
-        ):
+        with pytest.raises(FormatError, match=r"a\.\w+ has 2 columns named 'x', but a row can have only one"):
             make(path)
         flows.append(make(path, ["text"]))
     assert [list(flow) for flow in flows] == [[{"text": "a"}, {"text": "b"}]] * 2

@@ -41,7 +41,7 @@ def label(sample):
     return [int(sample["cls"]), len(sample["seg.png"])]
 
 
-def test_what_is_written_is_read_and_tar_reads_it_too(path):
+def test_a_written_file_is_read_back_and_by_tar(path):
     assert list(TarData(path)) == SAMPLES and TarData(path).datapoint(0, 7) == SAMPLES[7]
     assert sorted(os.listdir(path.parent)) == ["data.tar", "data.tar.index"]
     with tarfile.open(path) as archive:
@@ -155,16 +155,16 @@ def test_a_member_that_comes_twice_is_an_error(tmp_path):
     [
         ([{"cls": b"1"}], "sample 0 must be a dict with a key"),
         ([{"__key__": "a.b", "cls": b"1"}], "text without a dot in its last part"),
-        ([{"__key__": "a", "cls": 1}], "sample 0: 'cls' is to be bytes or text; received int"),
+        ([{"__key__": "a", "cls": 1}], "sample 0: 'cls' must be bytes or text; received int"),
         ([{"__key__": "a"}], "sample 0 has no members"),
         (
             [{"__key__": "a", "x": b""}, {"__key__": "a", "y": b""}],
-            "sample 1 has the key of the one before, 'a'",
+            "sample 1 has the same key as the previous one, 'a'",
         ),
         ([np.zeros(3)], "sample 0 must be a dict"),
     ],
 )
-def test_what_is_no_sample_is_refused_and_leaves_the_old_file(path, samples, message):
+def test_an_invalid_sample_is_rejected_and_leaves_the_old_file(path, samples, message):
     before = path.read_bytes()
     with pytest.raises(ArgumentError, match=message):
         write_tar(samples, path)

@@ -96,7 +96,7 @@ def test_a_chain_of_many_links_is_followed(read):
     assert len(read(tar(*members))) == 2000
 
 
-def test_what_has_no_bytes_or_belongs_to_no_sample_is_left_out_as_in_webdataset(read):
+def test_members_without_bytes_or_sample_are_left_out_as_in_webdataset(read):
     members = [
         ("dir.d", tarfile.DIRTYPE, ""),
         ("a.jpg", b"1"),
@@ -144,7 +144,7 @@ def test_a_sparse_file_is_refused_by_name(read, form):
         read(sparse(form))
 
 
-def test_a_type_that_nobody_knows_is_refused_by_name(read):
+def test_an_unknown_type_is_rejected_by_name(read):
     with pytest.raises(FormatError, match=r"data\.tar, member 'a\.bin', is of the type b'Q'"):
         read(tar(("a.bin", b"Q", "")))
 
@@ -167,7 +167,7 @@ def test_archives_that_follow_each_other_are_read_in_their_order(read):
 
 
 @pytest.mark.parametrize("rest", [b"x" * 512, b"\0" * 100 + b"x", b"x" * 5000])
-def test_what_follows_an_archive_and_is_none_is_refused(read, rest):
+def test_other_bytes_after_an_archive_are_rejected(read, rest):
     with pytest.raises(
         FormatError, match=r"data\.tar: the bytes after the last member, at byte \d+, are neither"
     ):
@@ -242,7 +242,7 @@ def test_an_index_of_an_earlier_release_is_left_alone_with_a_warning(tmp_path, c
         np.savez(file, head=text[0], names=text[1], places=places)
     with caplog.at_level(logging.WARNING):
         assert len(TarData(path)) == 2
-    assert "data.tar.index is of another version" in caplog.text
+    assert "data.tar.index is outdated, or has another version" in caplog.text
     assert index_tar(path) == 2 and len(TarData(path)) == 2
 
 
@@ -269,7 +269,7 @@ contents = st.binary(max_size=5) | texts() | st.integers() | st.none()
 @given(
     samples=st.lists(st.dictionaries(keys | st.just("__key__"), contents, max_size=3), max_size=3), key=keys
 )
-def test_samples_come_back_or_are_refused(tmp_path_factory, samples, key):
+def test_samples_are_restored_or_rejected(tmp_path_factory, samples, key):
     path = tmp_path_factory.getbasetemp() / "any.tar"
     path.write_bytes(b"before")
     samples = [{"__key__": f"{key}{number}", **sample} for number, sample in enumerate(samples)]

@@ -1,4 +1,4 @@
-"""CSV and lines of JSON: values come back, or are refused; files are read as other programs read them."""
+"""CSV and JSON Lines: values are restored, or rejected; files are read as by other programs."""
 
 import bz2
 import csv
@@ -72,7 +72,7 @@ def cache(tmp_path_factory, monkeypatch):
 
 
 @pytest.mark.slow
-def test_what_looks_alike_in_a_table_comes_back_as_it_was(tmp_path):
+def test_values_with_the_same_text_are_restored_exactly(tmp_path):
     values = [
         *TEXTS,
         1,
@@ -121,7 +121,7 @@ def test_what_looks_alike_in_a_table_comes_back_as_it_was(tmp_path):
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_a_table_refuses_what_it_would_give_back_otherwise(tmp_path, value):
+def test_a_table_rejects_values_that_would_change(tmp_path, value):
     path = tmp_path / "a.csv"
     path.write_text("before")
     with pytest.raises(SendError, match=r"a\.csv, datapoint 1, component 'y': CSV cannot hold "):
@@ -149,7 +149,7 @@ def test_a_table_takes_plain_values_if_asked(tmp_path):
         ([["ab"]], ["\ud800"], ArgumentError, "columns has a name that UTF-8 cannot encode"),
         (["ab"], ["a", "b"], ArgumentError, r"datapoint 0 must have \['a', 'b'\]; received 'ab'"),
         ([5], ["a"], ArgumentError, r"datapoint 0 must have \['a'\]; received 5"),
-        ([[None]], ["a"], SendError, "datapoint 0, component 'a': None alone would be a blank line"),
+        ([[None]], ["a"], SendError, "datapoint 0, component 'a': a single None would be a blank line"),
     ],
 )
 def test_tables_that_no_file_holds(tmp_path, rows, names, kind, message):
@@ -234,7 +234,7 @@ def test_text_in_another_encoding_is_read(tmp_path, encoding):
     assert list(CSVData(tmp_path / "a.csv", encoding=encoding)) == list(flow)
 
 
-def test_encodings_that_are_none(tmp_path):
+def test_unknown_encodings(tmp_path):
     (tmp_path / "a").write_text("a\n1\n")
     for encoding in ("utf-9", "hex", "rot13", None):
         for make in (CSVData, JSONLData, lambda path, encoding: index_csv(path, encoding)):
@@ -333,7 +333,7 @@ def test_lines_are_those_of_pythons_json(tmp_path_factory, rows):
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_lines_refuse_what_they_would_give_back_otherwise(tmp_path, value):
+def test_lines_reject_values_that_would_change(tmp_path, value):
     path = tmp_path / "a.jsonl"
     path.write_text("before")
     for row, name in (([0, value], "1"), ({"x": 0, "y": [value]}, "'y'")):

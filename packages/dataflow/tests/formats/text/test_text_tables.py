@@ -1,4 +1,4 @@
-"""CSV, lines of JSON, SVMlight: written, read in any order, and damaged."""
+"""CSV, JSON Lines, SVMlight: written, read in any order, and damaged."""
 
 import csv
 import json
@@ -54,7 +54,7 @@ def test_lines_of_json(jsonl):
         (lambda rows, path: CSVSerializer.save(rows, path, ["text", "label"]), read_csv, index_csv),
     ],
 )
-def test_an_index_says_where_records_begin(tmp_path, caplog, save, load, index):
+def test_an_index_holds_the_start_of_records(tmp_path, caplog, save, load, index):
     path = tmp_path / "data"
     save(ROWS, path)
     assert index(path) == 20 and sorted(os.listdir(tmp_path)) == ["data", "data.index"]
@@ -76,7 +76,7 @@ def test_an_index_is_used_and_not_believed(tmp_path):
     store.pipe("/lines.jsonl.index", path.with_name("data.jsonl.index").read_bytes())
     flow = JSONLData("memory://lines.jsonl")
     assert flow.datapoint(0, 7) == ROWS[7]
-    with pytest.raises(FormatError, match="does not end with a line: the index is of another file"):
+    with pytest.raises(FormatError, match="does not end with a line: the index belongs to another file"):
         list(flow)
 
 
@@ -110,7 +110,7 @@ def test_arrays_become_lists_if_asked_and_a_last_line_needs_no_end(tmp_path):
         (b"{1", "record 20, at byte .*: the line is not JSON"),
         (b"5", "neither a JSON object nor a JSON array"),
         (b"\xff", "can't decode byte 0xff"),
-        (b'{"a": {"b": 1, "b": 2}}', "an object has two values of the name 'b'"),
+        (b'{"a": {"b": 1, "b": 2}}', "an object has two values named 'b'"),
         (b"[1]\r[2]\r", "the line is not JSON: Extra data.*; its lines end with a return"),
         (b"[" * 100_000, "the line is not JSON"),
     ],
@@ -122,7 +122,7 @@ def test_a_line_that_is_no_json_is_named(jsonl, line, message):
 
 
 @pytest.mark.parametrize("value", [b"bytes", float("nan"), object()])
-def test_what_json_has_not_is_refused_and_leaves_the_old_file(jsonl, value):
+def test_values_without_json_form_are_rejected_and_leave_the_old_file(jsonl, value):
     before = jsonl.read_bytes()
     with pytest.raises(SendError, match=r"data.jsonl, datapoint 1: JSON cannot hold it"):
         JSONLSerializer.save([[1], [value]], jsonl)

@@ -1,4 +1,4 @@
-"""`tf.train.Example` in and out, and bytes that are none."""
+"""`tf.train.Example` encoded and decoded, and bytes of other content."""
 
 import contextlib
 
@@ -39,7 +39,7 @@ def lists(example):
     return {name: (value.dtype.kind, value.tolist()) for name, value in example.items()}
 
 
-def test_what_tensorflow_writes():
+def test_examples_written_by_tensorflow():
     assert lists(decode_example(BY_TENSORFLOW)) == {
         "f": ("f", [0.5, 1.5]),
         "i": ("i", [-1, 300]),
@@ -131,7 +131,7 @@ def test_values_that_no_example_holds(value, found):
         ({"\ud800": 2}, "text that UTF-8 cannot encode"),
     ],
 )
-def test_what_is_no_mapping_of_features(features, found):
+def test_arguments_other_than_mappings_of_features(features, found):
     with pytest.raises(ArgumentError, match=found):
         encode_example(features)
 
@@ -153,7 +153,7 @@ def flat(value):
 @pytest.mark.slow
 @few_examples(100)
 @given(st.dictionaries(texts(), values(), min_size=1, max_size=3))
-def test_any_features_come_back_or_are_refused(features):
+def test_any_features_are_restored_or_rejected(features):
     """Floats come back as floats of 32 bits, integers as such of 64, text as bytes."""
     try:
         found = decode_example(encode_example(features))
@@ -193,7 +193,7 @@ def test_lists_that_are_not_packed():
     ],
 )
 def test_bytes_that_are_no_example(raw):
-    with pytest.raises(FormatError, match=r"no tf\.train\.Example"):
+    with pytest.raises(FormatError, match=r"not a tf\.train\.Example"):
         decode_example(raw)
 
 

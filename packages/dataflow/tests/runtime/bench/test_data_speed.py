@@ -57,7 +57,7 @@ def test_errors(capsys):
         TestDataSpeed([[1]], warmup=-1)
     with pytest.raises(
         EmptyFlowError,
-        match="nothing to time: DataFromList gave 1 datapoints, all of them to warm up: warmup=3",
+        match="nothing to time: DataFromList yielded 1 datapoints, all of them to warm up: warmup=3",
     ):
         TestDataSpeed([[1]], warmup=3).start()
     with pytest.raises(ZeroDivisionError) as caught:

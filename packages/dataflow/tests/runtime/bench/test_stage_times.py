@@ -117,7 +117,7 @@ def test_everything_is_put_back_after_an_error():
     assert type(part.ds) is DataFromList
 
 
-def test_what_workers_do_is_measured_here():
+def test_the_work_of_workers_is_measured_here():
     flow = MultiProcessRunner(BatchData(MapData(DataFromList([[i] for i in range(9)]), list), 3), 2)
     _, found = measured(flow)
     assert [(stage.name, stage.workers) for stage in found] == [
@@ -138,12 +138,12 @@ def diagnosis(*rows, consumer=0.0, addressable=True):
     return Diagnosis(SpeedResult(10, 1.0, 80), found, addressable, consumer)
 
 
-def test_the_bottleneck_is_what_takes_longest_with_its_workers():
+def test_the_bottleneck_takes_longest_with_its_workers():
     assert diagnosis((0, 0.3, 0.3), (0, 0.9, 0.9)).bottleneck.name == "flow 1"
     assert diagnosis((0, 0.3, 0.3), (4, 0.9, 0.9)).bottleneck.name == "flow 0"
 
 
-def test_workers_serve_the_consumer_and_what_stays_with_it():
+def test_workers_serve_the_consumer_and_the_flows_in_its_process():
     assert diagnosis((0, 0.5, 0.0), (0, 0.5, 0.0), consumer=0.05).suggestion.workers == 2
     assert diagnosis((0, 0.5, 0.0), (1, 0.9, 0.0), consumer=0.0).suggestion.workers == 2
 

@@ -1,4 +1,4 @@
-"""A trace tells what each process did when, and changes nothing else."""
+"""A trace records a timeline of all processes, and changes nothing else."""
 
 import json
 import os
@@ -189,7 +189,7 @@ def test_the_command(tmp_path, monkeypatch, capsys):
     assert text in capsys.readouterr().err
 
 
-def test_the_processor_time_of_a_datapoint_is_told(capsys):
+def test_the_processor_time_of_a_datapoint_is_reported(capsys):
     def busy(datapoint):
         return [sum(range(20_000))]
 
