@@ -113,3 +113,10 @@ def test_columns_are_restored_or_rejected(trip: Trip, data: st.DataObject) -> No
     column = data.draw(columns())
     check(trip, [{"id": k, "value": value} for k, value in enumerate(column)])
     check(trip, [[value] for value in column])
+
+
+@every_format
+@pytest.mark.parametrize("column", [[0, None], [None, 0], [2**70, None], [0, "a"], [0.5, None], [True, None]])
+def test_a_column_of_numbers_and_others_comes_back_or_is_refused(trip: Trip, column: list[object]) -> None:
+    check(trip, [[value] for value in column])
+    check(trip, [{"value": value} for value in column])

@@ -52,9 +52,10 @@ def _structure(datapoint: Any) -> tuple[type[Any], list[tuple[Any, type]] | None
 def _stacked(values: list[Any]) -> np.ndarray | None:
     first = values[0]
     if type(first) in _NUMBERS:
-        alike = all(type(value) is type(first) for value in values)
+        if any(type(value) is not type(first) for value in values):
+            return None
         exact = type(first) is not int or all(-(2**63) <= value < 2**63 for value in values)
-        return np.array(values, _NUMBERS[type(first)]) if alike and exact else None
+        return np.array(values, _NUMBERS[type(first)]) if exact else None
     layout = _layout(first)
     if layout is None or any(_layout(value) != layout for value in values):
         return None
