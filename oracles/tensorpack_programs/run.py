@@ -21,7 +21,7 @@ from pathlib import Path
 from made_data import make
 
 HERE = Path(__file__).parent
-LONGEST_SECONDS = 600
+LONGEST_SECONDS = 1800
 
 
 def main() -> int:

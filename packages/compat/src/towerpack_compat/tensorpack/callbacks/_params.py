@@ -294,9 +294,7 @@ class StatMonitorParamSetter(HyperParamSetter):
             return None
         last = self.trainer.monitors.get_history(self.stat_name)[-1]
         if self.history and last[0] == self.history[-1][0]:
-            logger.warn(
-                "StatMonitorParamSetter is triggered, but no new data has been added since last time."
-            )
+            logger.warn("StatMonitorParamSetter is triggered, but no data has been added since last time.")
             return None
         self.history.append(last)
         if self.history.maxlen is None or len(self.history) < self.history.maxlen:

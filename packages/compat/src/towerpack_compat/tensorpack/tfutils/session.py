@@ -228,11 +228,19 @@ class SessionUpdate:
 
     def update(self, prms: Mapping[str, Any]) -> None:
         """Assigns values, by the names of the variables."""
+        # In one run: a run of other ops prepares the whole graph again, which takes a second in a large one.
+        assigns: list[Any] = []
+        feeds: dict[Any, Any] = {}
         for name, value in prms.items():
             variable = self.name_map[name.removesuffix(":0")]
             fitted = self.relaxed_value_for_var(value, variable, self.ignore_mismatch)
-            if fitted is not None:
+            if fitted is None:
+                continue
+            if feeds.setdefault(variable.initializer.inputs[1], fitted) is fitted:
+                assigns.append(variable.initializer)
+            else:  # two variables begin with one tensor
                 variable.load(fitted, self.sess)
+        self.sess.run(assigns, feeds)
 
     @staticmethod
     def relaxed_value_for_var(value: Any, var: Any, ignore_mismatch: bool = False) -> np.ndarray | None:
@@ -258,9 +266,7 @@ class SessionUpdate:
         if array.dtype != wanted:
             kinds = (array.dtype.kind, wanted.kind)
             if kinds not in {("f", "f"), ("i", "i"), ("u", "u"), ("i", "u"), ("u", "i"), ("V", "f")}:
-                raise ValueError(
-                    f"Variable {name} is of {wanted}, and the value of {array.dtype}: cannot load it."
-                )
+                raise ValueError(f"Variable {name} of {wanted} cannot take a value of {array.dtype}.")
             logger.warn("Variable %s is of %s: the value of %s is cast.", name, wanted, array.dtype)
             array = array.astype(wanted)
         return array
