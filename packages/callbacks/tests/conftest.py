@@ -6,7 +6,7 @@ from hypothesis import settings
 
 from towerpack_callbacks import as_session_hooks
 
-# How long an example takes depends on what else the machine is doing; pytest-timeout catches what hangs.
+# The time of an example depends on the load of the machine; pytest-timeout catches hangs.
 settings.register_profile("any machine", deadline=None)
 settings.load_profile("any machine")
 

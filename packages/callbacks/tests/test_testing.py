@@ -1,4 +1,4 @@
-"""The conformance kit finds what is wrong, and all of our own callbacks are held to it."""
+"""The conformance kit detects violations, and all callbacks of this package pass it."""
 
 import inspect
 import threading
@@ -93,7 +93,7 @@ class Stat(Callback):
 
 
 class Worker(threading.Thread):
-    """Lives until it is told to stop."""
+    """Runs until it is stopped."""
 
     def __init__(self):
         super().__init__()
@@ -166,7 +166,7 @@ OURS = {
     "ThroughputTracker": ThroughputTracker,
 }
 
-# What acts at every step, and says so.
+# Callbacks that act at every step.
 NEVER_IDLE = {
     "DumpTensors",
     "EMA",
@@ -220,7 +220,7 @@ def test_many_idle_callbacks_together_cost_next_to_nothing(tmp_path):
 
 
 @pytest.mark.parametrize("name", sorted(NEVER_IDLE))
-def test_what_acts_at_every_step_says_so(name, tmp_path):
+def test_callbacks_that_act_at_every_step_are_never_idle(name, tmp_path):
     with pytest.raises(ValueError, match="acts at every step, so it is never idle"):
         idle_seconds(OURS[name](), tmp_path, before=[Bits()])
 

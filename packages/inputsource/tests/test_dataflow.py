@@ -28,7 +28,7 @@ def shuffled_batches(seed=7):
 
 
 def labels(make, steps, state=None, flow=None):
-    """Runs so many steps in a graph of its own; returns the labels seen, and the state after."""
+    """Runs some steps in a separate graph; returns the labels and the final state."""
     with tf.Graph().as_default():
         source = make(shuffled_batches() if flow is None else flow)
         if state is not None:
@@ -42,7 +42,7 @@ def labels(make, steps, state=None, flow=None):
 
 @each_source
 @pytest.mark.parametrize("steps", [0, 3, 5, 7])
-def test_a_resumed_run_goes_on_as_the_uninterrupted_one(make, steps):
+def test_a_resumed_run_equals_the_uninterrupted_one(make, steps):
     whole, _ = labels(make, 13)
     _, state = labels(make, steps)
     rest, _ = labels(make, 13 - steps, state)
@@ -55,7 +55,7 @@ def test_both_sources_give_the_same_and_their_states_are_exchangeable():
 
 
 @each_source
-def test_every_pass_is_shuffled_anew(make):
+def test_every_pass_has_another_order(make):
     seen, _ = labels(make, 10)
     first, second = np.concatenate(seen[:5]).tolist(), np.concatenate(seen[5:]).tolist()
     assert sorted(first) == sorted(second) == list(range(10))
@@ -108,7 +108,7 @@ def test_so_does_a_queue_that_batches():
     assert shapes(BatchQueueInput(examples, 2, infinite=False)) == [[None, 3], [None]]
 
 
-def test_what_is_fed_may_be_of_any_size():
+def test_fed_arrays_may_have_any_size():
     assert shapes(FeedInput(shuffled_batches())) == [[None, 3], [None]]
 
 
@@ -122,7 +122,7 @@ def test_only_an_unknown_first_axis_is_filled_in():
     assert other.shape.as_list() == [4, None]
 
 
-def test_a_flow_that_is_wrong_about_its_batches_is_told():
+def test_a_wrong_batch_size_of_a_flow_is_logged():
     class Wrong(df.ProxyDataFlow):
         fixed_batch_size = 3
 

@@ -132,7 +132,7 @@ def test_nothing_is_made_and_no_process_started_before_the_session():
 
 
 def test_each_datapoint_is_made_once():
-    """Functions with a memory, and global random numbers, go on as without the measurement."""
+    """Stateful functions and global random numbers behave as without the measurement."""
     made, state = [], np.random.get_state()
 
     def noted(number):
@@ -165,7 +165,7 @@ def test_the_position_within_the_measured_datapoints(steps):
     assert again.state_dict() == {**measured.state_dict(), "epoch": 1, "index": 0}
 
 
-def test_what_cannot_be_pickled_stays_with_the_reason(caplog):
+def test_a_flow_that_cannot_be_pickled_stays_with_the_reason(caplog):
     lock = threading.Lock()
 
     def locked(number):
@@ -180,7 +180,7 @@ def test_what_cannot_be_pickled_stays_with_the_reason(caplog):
     assert "stays in this process: it cannot be pickled (TypeError: cannot pickle" in caplog.text
 
 
-def test_what_is_very_large_stays(caplog, monkeypatch):
+def test_very_large_values_are_unchanged(caplog, monkeypatch):
     monkeypatch.setattr("towerpack_inputsource._input_for._MOST_BYTES_TO_SEND", 2**20)
     table = np.zeros(2**20 + 1, np.uint8)
     flow = slow_flow(lambda number: busy(number + int(table[0])))
@@ -212,6 +212,6 @@ def test_gpus_get_staging():
     assert type(source) is StagingInput and type(source.source) is QueueInput
 
 
-def test_what_cannot_be_read_again_is_refused():
+def test_an_iterator_is_refused():
     with pytest.raises(TypeError, match="allows only one pass"):
         input_for(iter([[1]]))

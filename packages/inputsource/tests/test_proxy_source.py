@@ -69,7 +69,7 @@ def test_inputs_not_named_become_placeholders():
         assert session.run([a, b, c], {b: 7}) == [0.5, 7, 2]
 
 
-def test_the_class_stays_what_it_is():
+def test_the_class_is_unchanged():
     inner = TensorInput(lambda: [tf.constant(1)])
     assert type(remap_input_source(inner, ["b"])) is type(remap_input_source(QueueInput([[1]]), ["b"]))
     assert remap_input_source(inner, ["b"]).source is inner
@@ -102,7 +102,7 @@ def test_a_seed_reaches_the_flow(make):
     assert make(ShardData([[1]], 0, 1)).sharded is True
 
 
-def test_a_seed_of_what_has_no_flow_changes_nothing():
+def test_a_seed_without_a_flow_changes_nothing():
     source = TensorInput(lambda: [tf.constant(1.0)])
     source.seed(7)
     source.setup([A])

@@ -1,4 +1,4 @@
-"""Every source is held to the kit, and the kit notices what it is there for."""
+"""All sources pass the conformance kit, and the kit detects violations."""
 
 import threading
 
@@ -82,7 +82,7 @@ def test_batches_taken_from_a_queue(stage):
 @pytest.mark.slow
 @pytest.mark.parametrize("stage", [lambda source: source, StagingInput], ids=["plain", "staged"])
 def test_datasets(stage):
-    """What a flow raises inside of tf.data arrives as TensorFlow words it."""
+    """An error of a flow inside of tf.data has TensorFlow's wording."""
     check_input_source(
         lambda flow: stage(TFDatasetInput(lambda: dataset(flow), infinite=False)),
         SPECS,

@@ -14,7 +14,7 @@ from hypothesis import settings
 # Where the table of layers is, which several test files and other sessions import.
 sys.path.insert(0, str(Path(__file__).parent))
 
-# How long an example takes depends on what else the machine is doing; pytest-timeout catches what hangs.
+# The time of an example depends on the load of the machine; pytest-timeout catches hangs.
 settings.register_profile("any machine", deadline=None)
 settings.load_profile("any machine")
 

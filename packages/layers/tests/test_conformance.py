@@ -1,4 +1,4 @@
-"""What holds for every layer, checked over one table of them."""
+"""Common properties of all layers, checked over one table."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from towerpack_layers import DuplicateLayerError, GraphRequiredError, LinearWrap
 from towerpack_layers.testing import LayerCase, LayerChecks
 
 every_layer = pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
-# What the checks of one layer have in common is computed once.
+# Shared numbers of the checks of one layer are computed once.
 CHECKS = {case.name: LayerChecks(case) for case in CASES}
 
 
@@ -30,7 +30,7 @@ def test_the_table_is_complete() -> None:
     assert len(CHECKS) == len(CASES), "two rows have one name; give them labels"
 
 
-def test_what_has_no_reference_is_random() -> None:
+def test_layers_without_a_reference_are_random() -> None:
     without = {case.layer.layer_name for case in CASES if case.reference is None}
     assert without == {"Dropout", "SpatialDropout"}
 

@@ -1,4 +1,4 @@
-"""The conformance kit finds what is wrong with a layer, each fault by the check that is named for it."""
+"""The conformance kit detects faults of a layer, each by the check named after it."""
 
 from __future__ import annotations
 
@@ -199,7 +199,7 @@ def test_a_fault_is_found(layer: Any, description: Any, check: str, message: str
 
 
 def test_nothing_is_found_without_a_fault() -> None:
-    check_layer(ScaledWell, skip=["empty batch"], **SCALED)  # which has a test of its own, in another process
+    check_layer(ScaledWell, skip=["empty batch"], **SCALED)  # which has a separate test, in another process
 
 
 def test_the_first_broken_expectation_is_raised() -> None:
@@ -214,7 +214,7 @@ def test_an_unknown_check_cannot_be_skipped() -> None:
         check_layer(ScaledWell, skip=["name"], **SCALED)
 
 
-def test_a_reference_says_how_far_off_a_layer_is() -> None:
+def test_a_reference_gives_the_distance_of_a_layer() -> None:
     case = LayerCase(
         FullyConnected, {"units": 2}, ("W", "b"), (4, 3), reference=lambda x, v: x @ v["W"] + 2 * v["b"]
     )

@@ -25,7 +25,7 @@ def test_functions_are_called_where_methods_would_be(line):
     assert calls == ["before", (4, True), "after"]
 
 
-def test_what_is_not_given_is_not_done(line):
+def test_missing_functions_are_skipped(line):
     factory = CallbackFactory()
     line.run([factory])
     assert "triggered" not in explain_callbacks([factory])

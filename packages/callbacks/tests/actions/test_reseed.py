@@ -11,7 +11,7 @@ from towerpack_callbacks import Callback, Seed
 
 
 class Draw(Callback):
-    """Draws from everything that is global."""
+    """Draws from all global generators."""
 
     def _setup_graph(self):
         self._random = tf.random.uniform([])
@@ -19,7 +19,7 @@ class Draw(Callback):
     def _before_train(self):
         graph = float(self.trainer.sess.run(self._random))
         self.drawn = [random.random(), float(np.random.random()), graph]
-        # A new thread is eager, whatever graph this one builds.
+        # A new thread is eager even while this one builds a graph.
         eager = threading.Thread(target=lambda: self.drawn.append(float(tf.random.uniform([]))))
         eager.start()
         eager.join()

@@ -1,4 +1,4 @@
-"""Ops that callbacks run, and what is not finite."""
+"""Ops that callbacks run, and non-finite values."""
 
 import pytest
 import tensorflow.compat.v1 as tf
@@ -79,5 +79,5 @@ def test_variables_that_are_not_finite_are_named(line):
         line.run(callbacks)
 
 
-def test_finite_variables_are_left_in_peace(line):
+def test_finite_variables_raise_no_error(line):
     assert line.run([CheckNumerics(), CheckNumerics(collection="nothing here")]) == 6

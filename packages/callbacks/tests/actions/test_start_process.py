@@ -1,4 +1,4 @@
-"""Threads and processes that live as long as the training."""
+"""Threads and processes that run during the training."""
 
 import subprocess
 import threading
@@ -11,7 +11,7 @@ from towerpack_callbacks import Callback, StartProcOrThread
 
 
 class Worker(threading.Thread):
-    """Lives until it is told to stop."""
+    """Runs until it is stopped."""
 
     def __init__(self):
         super().__init__()
@@ -25,7 +25,7 @@ class Worker(threading.Thread):
 
 
 class Alive(Callback):
-    """Asks at each step whether they live."""
+    """Checks at each step whether they are alive."""
 
     def __init__(self, workers):
         self.workers, self.alive = workers, []
@@ -43,7 +43,7 @@ def test_threads(line):
 
 
 class Sleeper:
-    """A process that ends when it is told to."""
+    """A process that ends on request."""
 
     def start(self):
         self.process = subprocess.Popen(["sleep", "1000"])
@@ -66,7 +66,7 @@ def test_a_process(line):
     assert process.process.returncode == -15
 
 
-def test_one_that_shall_go_on_is_left_alone(line):
+def test_a_thread_may_outlive_the_training(line):
     worker = Worker()
     assert line.run([StartProcOrThread(worker, stop_at_last=False)]) == 6
     assert worker.is_alive()
@@ -74,7 +74,7 @@ def test_one_that_shall_go_on_is_left_alone(line):
     worker.join()
 
 
-def test_what_was_never_started_is_not_stopped():
+def test_objects_that_never_started_are_not_stopped():
     calls = []
     methods = ("start", "stop", "join")
     worker = SimpleNamespace(**{name: partial(calls.append, name) for name in methods})
@@ -87,6 +87,6 @@ def test_what_was_never_started_is_not_stopped():
     assert calls == ["start", "stop", "join"]
 
 
-def test_what_cannot_be_started():
+def test_objects_without_start():
     with pytest.raises(TypeError, match=r"takes objects with a start\(\) method, received 3"):
         StartProcOrThread([Worker(), 3])

@@ -107,7 +107,7 @@ class Restore(Callback):
         assign_variables(self.trainer.sess, self.values)
 
 
-def test_a_resumed_run_goes_on_with_them(line, straight_line, tmp_path):
+def test_a_resumed_run_continues_the_averages(line, straight_line, tmp_path):
     whole = Weights()
     line.run([EMA(0.9), whole])
     first = straight_line(tmp_path / "first")
@@ -205,7 +205,7 @@ def test_an_evaluation_sees_the_averages_of_one_scope_alone(networks):
     assert str(ema.applied_to(runner)).startswith("EMA(scope='gen').applied_to(")
 
 
-def test_networks_have_averages_of_their_own(networks, tmp_path):
+def test_networks_have_separate_averages(networks, tmp_path):
     emas = [EMA(0.0, scope="gen"), EMA(0.5, "2 steps", scope="discrim/"), EMA(0.9)]
     with pytest.raises(
         ValueError, match=r"EMA: gen/w, gen/deep/w, discrim/w already have averages\. Use one"

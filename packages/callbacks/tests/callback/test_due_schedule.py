@@ -1,4 +1,4 @@
-"""What is due at a step, of one period or of many."""
+"""Due periods at a step, for one period or for many."""
 
 import pytest
 from hypothesis import given
@@ -17,7 +17,7 @@ class Clock:
         return self.now
 
 
-def test_seconds_count_from_when_it_last_was_due():
+def test_seconds_count_from_the_last_due_time():
     clock = Clock()
     ticker = Ticker(Every(seconds=10), clock)
     due = []
@@ -36,7 +36,7 @@ def test_a_step_is_known_by_its_number():
     assert ticker.due(int("1000"), 1, False)  # another object
 
 
-def test_no_env_steps_are_none():
+def test_zero_env_steps_are_not_due():
     assert not Ticker(Every(env_steps=1)).due(1, 1, False)
     schedule = DueSchedule([("a", Every(env_steps=1))])
     assert [schedule.due(step, 1, False) for step in (1, 2)] == [(), ()]

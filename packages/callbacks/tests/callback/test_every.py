@@ -47,7 +47,7 @@ def test_periods_as_strings(text, period):
 
 
 @pytest.mark.parametrize("text", ["100", "steps", "1.5 h", "-1 steps", "3 days", "", None, 7])
-def test_what_is_no_period(text):
+def test_invalid_periods(text):
     with pytest.raises(PeriodError, match=r'is not understood. Write "100 steps", "2 epochs"'):
         as_every(text)
 
@@ -70,7 +70,7 @@ def test_periods_in_words(every, text):
     assert str(every) == text
 
 
-def test_seconds_need_a_memory():
+def test_seconds_need_a_ticker():
     with pytest.raises(PeriodError, match=r"Use Ticker\(every\)"):
         Every(seconds=1).due(1, 1, False)
 
@@ -117,9 +117,9 @@ def test_multiples_of_env_steps_are_passed(before, now, due):
     assert Every(env_steps=500).due(7, 1, False, env_steps=(before, now)) == due
 
 
-def test_nothing_is_due_of_itself():
+def test_a_repeated_query_is_not_due():
     assert not Every(env_steps=1).due(1, 1, False)
-    assert not Every(steps=2).due(2, 1, False, before=5)  # a loop that begins again
+    assert not Every(steps=2).due(2, 1, False, before=5)  # a loop that starts again
     with pytest.raises(TypeError):
         Every(3)
     with pytest.raises(PeriodError) as caught:

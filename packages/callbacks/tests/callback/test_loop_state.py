@@ -1,4 +1,4 @@
-"""The counters of a loop come back as they were saved."""
+"""The counters of a loop are restored exactly."""
 
 import json
 
@@ -16,7 +16,7 @@ def loaded(steps, **state):
 @pytest.mark.parametrize(
     ("local_step", "steps", "begins"), [(-1, 5, (2, 0)), (2, 5, (2, 3)), (4, 5, (3, 0)), (3, 4, (3, 0))]
 )
-def test_a_run_goes_on_behind_the_step_that_was_saved(local_step, steps, begins):
+def test_a_resumed_run_starts_after_the_saved_step(local_step, steps, begins):
     loop = loaded(steps, epoch_num=2, local_step=local_step)
     assert (loop.starting_epoch, loop.starting_step) == begins and loop.global_step == 7
 

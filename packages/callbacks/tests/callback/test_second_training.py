@@ -1,4 +1,4 @@
-"""A callback that has served a training serves the next one as a new one would."""
+"""A callback reused in a second training behaves like a new one."""
 
 import itertools
 import logging
@@ -95,7 +95,7 @@ def test_a_used_callback_is_as_a_new_one(name, first, second, straight_line, tmp
 
 
 class Replay(Callback):
-    """A callback that is a flow, too: its place in the data belongs to the input."""
+    """A callback that is also a flow: its position belongs to the input."""
 
     def __init__(self):
         self.place = self.seen = 0
@@ -104,7 +104,7 @@ class Replay(Callback):
         return iter(())
 
     def reset_state(self):
-        """Part of what makes it a flow."""
+        """Part of the flow's interface."""
 
     def state_dict(self):
         return {"place": self.place}
@@ -118,7 +118,7 @@ class Replay(Callback):
 
 
 class CountingReplay(Replay):
-    """Has a state of its own as a callback, which a new training forgets."""
+    """Has a separate callback state, which a new training resets."""
 
     def callback_state_dict(self):
         return {"seen": self.seen}

@@ -1,4 +1,4 @@
-"""What is too large for a state lies in files of the checkpoint: written, checked, linked, taken back."""
+"""Files of callbacks in checkpoints: written, checked, linked, restored."""
 
 import itertools
 import json
@@ -112,7 +112,7 @@ def test_the_manifest_lists_what_is_new_with_a_checksum_and_what_is_linked_witho
 
 
 @pytest.mark.parametrize("damage", ["cut", "flip", "gone"])
-def test_damage_is_noticed(line, memory, damage):
+def test_damage_is_detected(line, memory, damage):
     line.run([PeriodicTrigger(ModelSaver(), every_k_steps=4), memory], max_epoch=2)
     checkpoint = read_checkpoint(line.log_dir)
     file = checkpoint.callback_files / "Memory" / ("sealed-0" if damage == "gone" else "below/open.json")
@@ -130,7 +130,7 @@ def test_a_copy_of_a_checkpoint_is_whole(line, memory, tmp_path):
     assert read_checkpoint(tmp_path / "copied").state == read_checkpoint(line.log_dir).state
 
 
-# ---- going on
+# ---- resuming
 
 
 def train(log_dir, callbacks, max_epoch=3, steps=None, resume="auto", **options):
@@ -185,7 +185,7 @@ def test_two_of_one_name_and_one_without_a_state(tmp_path):
     assert folders == [folder_of("../Same (name)"), folder_of("../Same (name)#2")]
 
 
-def test_files_that_nobody_takes(tmp_path):
+def test_files_of_unknown_callbacks(tmp_path):
     train(tmp_path, [Another(lambda directory: (directory / "a").touch())], steps=4)
     with pytest.raises(CheckpointError, match="callbacks that this run lacks: Another"):
         train(tmp_path, [])
@@ -229,7 +229,7 @@ def test_folders_differ_and_are_names_of_files(keys):
         assert len(folder) > 200 or key_of(folder) == key
 
 
-# ---- what fails leaves nothing
+# ---- failures leave nothing
 
 
 @pytest.mark.parametrize("on_error", ["stop", "warn"])
@@ -264,7 +264,7 @@ def test_an_error_of_the_callback_is_its_own(line):
 
 
 @pytest.mark.parametrize("make", [os.mkfifo, lambda path: os.symlink("/etc", path)], ids=["pipe", "link"])
-def test_what_is_no_file(line, make):
+def test_objects_that_are_not_files(line, make):
     with pytest.raises(CheckpointWriteError, match=r"of the callback Another wrote odd, .* os\.link"):
         line.run([ModelSaver(), Another(lambda directory: make(directory / "odd"))])
     assert not os.listdir(line.log_dir)
@@ -278,7 +278,7 @@ def test_a_state_that_cannot_be_saved(line):
     assert not os.listdir(line.log_dir)
 
 
-def test_what_a_kill_has_left_is_removed(line, memory):
+def test_leftovers_of_a_kill_are_removed(line, memory):
     left = line.log_dir / ".writing-model-3-1-1" / "callbacks" / "Memory" / "below"
     left.mkdir(parents=True)
     (left / "sealed-0").write_bytes(b"1")
@@ -305,7 +305,7 @@ def test_shared_files_count_once_and_stay_as_long_as_a_checkpoint_has_them(line,
     assert os.stat(line.log_dir / "latest/callbacks/Memory/sealed-0").st_nlink == 3
 
 
-def test_what_is_held_is_told_at_the_end_if_nothing_was_removed(line, caplog):
+def test_disk_usage_is_logged_at_the_end_if_nothing_was_removed(line, caplog):
     caplog.set_level("INFO")
     line.run([ModelSaver()])
     [told] = [text for text in caplog.messages if "on the disk" in text]

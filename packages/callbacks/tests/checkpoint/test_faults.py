@@ -1,4 +1,4 @@
-"""Whatever the disk does, and whenever the process is killed: the latest complete checkpoint loads."""
+"""The latest complete checkpoint loads after disk errors and kills at any time."""
 
 import errno
 import json
@@ -28,7 +28,7 @@ COMPILER = shutil.which("gcc") or shutil.which("cc")
 
 @pytest.fixture(scope="module")
 def faults(tmp_path_factory):
-    """The library that lets calls fail."""
+    """The library that makes calls fail."""
     library = tmp_path_factory.mktemp("faults") / "write_faults.so"
     command = [COMPILER, "-shared", "-fPIC", "-Wall", "-Werror", "-o", library, HERE / "write_faults.c"]
     subprocess.run([*command, "-ldl"], check=True)
@@ -120,7 +120,7 @@ def test_a_file_that_may_not_grow_stops_the_training(line, saver, background):
 
 
 @pytest.mark.parametrize("background", [True, False], ids=["beside", "in step"])
-def test_training_may_go_on(line, caplog, background):
+def test_training_may_continue(line, caplog, background):
     unlimited = resource.getrlimit(resource.RLIMIT_FSIZE)
     saver = ModelSaver(on_error="warn", background=background)
     with file_size_limited() as limit:

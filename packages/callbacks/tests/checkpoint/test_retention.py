@@ -1,4 +1,4 @@
-"""Which checkpoints stay."""
+"""The selection of checkpoints to keep."""
 
 import pytest
 from hypothesis import given
@@ -93,7 +93,7 @@ def test_the_best_of_a_run_and_its_state(line):
     saver = ModelSaver(keep_last=1, keep_best=KeepBest("accuracy", count=2))
     line.run([accuracy, saver], max_epoch=5)
     assert names(line.log_dir) == ["model-6", "model-12", "model-15"]
-    # A run that goes on from there knows what they were worth.
+    # A run resumed from there has the values of the checkpoints.
     state = read_checkpoint(line.log_dir).state["callbacks"]["ModelSaver"]
     again = ModelSaver()
     again.load_state_dict(state)
@@ -101,7 +101,7 @@ def test_the_best_of_a_run_and_its_state(line):
     assert [6, 0.8] in state["values"]
 
 
-def test_what_links_lead_to_stays(line):
+def test_targets_of_links_are_kept(line):
     class Mark(Callback):
         def _trigger(self):
             if self.epoch_num == 2:

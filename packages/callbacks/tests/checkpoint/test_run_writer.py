@@ -1,4 +1,4 @@
-"""Writing beside the training: one at a time, of one moment, and nothing goes unnoticed."""
+"""Background writes: one at a time, of one step, with all failures reported."""
 
 import contextlib
 import os
@@ -46,7 +46,7 @@ def hold(monkeypatch):
     return held
 
 
-def test_steps_go_on_while_it_writes_and_it_has_the_values_of_its_moment(line, hold):
+def test_steps_continue_during_a_write_with_the_values_of_its_step(line, hold):
     class Release(Callback):
         def _trigger_step(self):
             if self.global_step == 5:
@@ -134,7 +134,7 @@ def test_both_savers_at_one_step(line):
 # ---- the random states it keeps
 
 
-def test_random_numbers_go_on():
+def test_random_numbers_continue():
     random.seed(3)
     np.random.seed(3)
     random.gauss(0, 1)

@@ -1,4 +1,4 @@
-"""States of objects that are no callbacks."""
+"""States of objects that are not callbacks."""
 
 import pytest
 import tensorflow.compat.v1 as tf
@@ -43,7 +43,7 @@ def resume(line, callbacks):
         sess.run(line.train_op)
 
 
-def test_objects_go_on(line, straight_line):
+def test_objects_are_restored(line, straight_line):
     count = Count()
     line.run([SaveState(steps=count, other=Count()), Each(count), ModelSaver()])
     saved = read_checkpoint(line.log_dir).state["callbacks"]
@@ -64,7 +64,7 @@ def test_objects_go_on(line, straight_line):
     ],
     ids=["no state", "class", "none"],
 )
-def test_what_has_no_state(given, message):
+def test_objects_without_a_state(given, message):
     with pytest.raises(TypeError, match=message):
         SaveState(**given)
 

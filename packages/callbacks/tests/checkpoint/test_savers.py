@@ -1,4 +1,4 @@
-"""What savers write in a training, and what they keep."""
+"""The checkpoints that savers write and keep in a training."""
 
 import numpy as np
 import pytest
@@ -57,7 +57,7 @@ def test_several_savers_with_one_directory_count_their_own(line):
         read_checkpoint(path)
 
 
-def test_several_savers_go_on_with_what_each_had(straight_line, tmp_path):
+def test_several_savers_continue_with_their_checkpoints(straight_line, tmp_path):
     for step in range(1, 8):
         write_checkpoint(tmp_path / f"model-{step}", VALUES, {})
     one, other = ModelSaver(keep_last=1), ModelSaver(keep_last=2)
@@ -79,7 +79,7 @@ def test_savers_that_write_the_same_at_once(line, saver):
     assert not list(line.log_dir.glob(".writing-*"))
 
 
-def test_what_a_resumed_run_has_not_reached_yet_is_not_counted(line):
+def test_steps_that_a_resumed_run_has_not_reached_do_not_count(line):
     for step in (9, 12):
         write_checkpoint(line.log_dir / f"model-{step}", VALUES, {})
     line.run([ModelSaver(keep_last=1)], max_epoch=2)
@@ -174,7 +174,7 @@ def test_two_statistics_with_one_name_of_files_are_refused(line, tmp_path):
         line.run([MaxSaver("a b"), MaxSaver("a-b")])
 
 
-def test_two_statistics_in_directories_of_their_own(line, tmp_path):
+def test_two_statistics_in_separate_directories(line, tmp_path):
     line.run([Put("a b"), Put("a-b"), MaxSaver("a b"), MaxSaver("a-b", tmp_path / "other"), MinSaver("a-b")])
     assert (line.log_dir / "max-a-b").exists() and (tmp_path / "other" / "max-a-b").exists()
     assert (line.log_dir / "min-a-b").exists()

@@ -34,7 +34,7 @@ VALUES = {"a/W": np.arange(60_000, dtype=np.float32), "b": np.ones(3, np.float32
 
 
 def store(directory):
-    """What a saver does once it has copied everything."""
+    """The work of a saver after the copy."""
     path = directory / "model-2"
     aside = begin_checkpoint(path)
     with removed_after_error(aside):
@@ -47,7 +47,7 @@ def store(directory):
 
 
 def put_files(files, sealed):
-    """What a callback does that has files: one is new, one is linked."""
+    """The work of a callback with files: one is new, one is linked."""
     (files / "Memory" / "open").mkdir(parents=True)
     (files / "Memory" / "open" / "rows").write_bytes(bytes(1000))
     os.link(sealed, files / "Memory" / "sealed")
@@ -84,7 +84,7 @@ class Faults:
 
 
 def in_child(work):
-    """Runs a function in a process of its own: one that has started TensorFlow's threads cannot fork."""
+    """Runs a function in a separate process: a process with TensorFlow's threads cannot fork."""
     child = os.fork()
     if child == 0:
         try:
@@ -114,7 +114,7 @@ def errors(faults, code, before, replaces):
 
 
 def kills(faults, before, replaces):
-    """All trials with a kill, each in a process of its own; the results are read in one more."""
+    """All trials with a kill, each in a separate process; another process reads the results."""
     killed, exit_code = [], -9
     while exit_code == -9:
         directory = before()

@@ -1,4 +1,4 @@
-"""The commands of the shell, as people type them."""
+"""The commands as typed in a shell."""
 
 import json
 import os
@@ -89,7 +89,7 @@ def out_of(capsys, *arguments):
 
 
 @pytest.mark.parametrize(("arguments", "message"), ERRORS, ids=[" ".join(case[0]) for case in ERRORS])
-def test_what_cannot_be_done_is_one_line_and_status_1(place, capsys, arguments, message):
+def test_failures_are_one_line_and_status_1(place, capsys, arguments, message):
     assert main(arguments) == 1
     captured = capsys.readouterr()
     assert captured.out == ""
@@ -97,7 +97,7 @@ def test_what_cannot_be_done_is_one_line_and_status_1(place, capsys, arguments, 
 
 
 @pytest.mark.parametrize(("arguments", "message"), MISUSES, ids=[" ".join(case[0]) for case in MISUSES])
-def test_arguments_that_are_none_have_status_2(place, capsys, arguments, message):
+def test_invalid_arguments_have_status_2(place, capsys, arguments, message):
     with pytest.raises(SystemExit) as exit_:
         main(arguments)
     assert exit_.value.code == 2
@@ -122,7 +122,7 @@ def test_several_files_at_once(place, capsys):
     assert (place / "b.PNG").read_bytes().startswith(b"\x89PNG")
 
 
-def test_lines_that_are_none_are_noted(place, capsys):
+def test_invalid_lines_are_noted(place, capsys):
     with (place / "run" / "stats.jsonl").open("a") as file:
         file.write("garbage\n")
     assert main(["plot", "run"]) == 0
@@ -263,8 +263,8 @@ def test_types_that_numpy_lacks_are_exported_as_float32(place, capsys):
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)  # it imports TensorFlow twice
-def test_ctrl_c_and_a_reader_that_has_seen_enough_leave_no_traceback(place):
-    # What shells start in the background ignores Ctrl-C, and so does everything below it, but for env.
+def test_ctrl_c_and_an_ended_reader_leave_no_traceback(place):
+    # Background processes of shells ignore Ctrl-C, and so do their children, except through env.
     program = ["env", "--default-signal=INT", sys.executable, "-m", "towerpack_callbacks"]
     os.mkfifo(place / "slow")  # reading it waits, until the signal comes
     child = subprocess.Popen([*program, "plot", "slow"], stderr=subprocess.PIPE, text=True)
@@ -285,7 +285,7 @@ def test_ctrl_c_and_a_reader_that_has_seen_enough_leave_no_traceback(place):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("words", [["--help"], ["checkpoint", "ls", "run"], ["plot", "run"]], ids=" ".join)
-def test_what_needs_no_tensorflow_does_not_import_it(place, words):
+def test_commands_without_tensorflow_do_not_import_it(place, words):
     command = [sys.executable, "-X", "importtime", "-m", "towerpack_callbacks", *words]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}

@@ -31,7 +31,7 @@ def test_close_names_are_listed(graph):
         find_tensors(graph, ["tower0/costs"])
 
 
-def test_what_a_name_begins_with_is_enough_to_be_listed(graph):
+def test_names_with_the_same_beginning_are_listed(graph):
     tf.constant(1.0, name="tower0/head/accuracy")
     with pytest.raises(TensorNotFoundError, match=r"Close names are: head/accuracy\. Name it"):
         find_tensors(graph, ["acc"], prefixes=["tower0/"])

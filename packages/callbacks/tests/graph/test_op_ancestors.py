@@ -30,7 +30,7 @@ def test_control_inputs_and_the_targets_are_among_them(graph):
     assert names(graph, []) == set()
 
 
-def test_what_is_fed_does_not_run(graph):
+def test_fed_tensors_do_not_run(graph):
     assert names(graph, ["y:0"], fed=[graph.get_tensor_by_name("square:0")]) == {"y", "x"}
     assert names(graph, ["x:0", "before"], fed=[graph.get_tensor_by_name("x:0")]) == {"before"}
 

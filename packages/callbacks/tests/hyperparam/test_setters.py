@@ -1,4 +1,4 @@
-"""Values that change while training, each when and only when it should."""
+"""Hyper-parameters change at the right steps, and only there."""
 
 import json
 import logging
@@ -206,7 +206,7 @@ def test_one_value_of_a_statistic_counts_once(rates):
     assert rates(setter, Play([5, 5, 5]), steps_per_epoch=3, max_epoch=2) == [1] * 6
 
 
-def test_what_it_has_seen_survives_a_restart(rates):
+def test_collected_values_survive_a_restart(rates):
     first = on_plateau()
     rates(first, Play([5, 5]), steps_per_epoch=1, max_epoch=2)
     second = on_plateau()

@@ -1,4 +1,4 @@
-"""What callbacks cost is told, and telling it costs nothing."""
+"""The cost of callbacks is reported, without cost for the report."""
 
 import gc
 import logging
@@ -41,7 +41,7 @@ def epoch(caplog):
     return play
 
 
-def test_an_error_is_let_go_of_with_all_that_its_frames_hold(tmp_path):
+def test_references_to_errors_and_their_frames_are_dropped(tmp_path):
     class Batch:
         """Something large."""
 
@@ -63,7 +63,7 @@ def test_an_error_is_let_go_of_with_all_that_its_frames_hold(tmp_path):
     assert loop.callbacks.raiser_of(ZeroDivisionError()) is None
 
 
-def test_what_takes_much_is_named_once(epoch):
+def test_slow_callbacks_are_named_once(epoch):
     said = epoch(1, whole=20.0, fast=1.9, slow=2.1)
     assert said[0] == ("INFO", "Epoch 1 took 20 s, of which callbacks: slow 2.1 s, fast 1.9 s.")
     assert said[1][0] == "WARNING" and said[1][1].startswith("slow took 10 % of epoch 1 (2.1 of 20 s)")
@@ -71,7 +71,7 @@ def test_what_takes_much_is_named_once(epoch):
     assert [level for level, _ in epoch(2, whole=20.0, fast=0.0, slow=3.0)] == ["INFO"]
 
 
-def test_little_is_not_worth_a_line(epoch):
+def test_short_times_are_not_logged(epoch):
     assert epoch(1, whole=0.2, fast=0.09, slow=0.0) == []
     assert epoch(2, whole=100.0, fast=0.9, slow=0.0) == []
     assert epoch.watches.last_epoch == {"fast": 0.9}

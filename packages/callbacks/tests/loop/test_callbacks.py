@@ -1,4 +1,4 @@
-"""The order of calls, what costs nothing, and what is refused."""
+"""The order of calls, the cost of idle callbacks, and refused arguments."""
 
 import pytest
 import tensorflow.compat.v1 as tf
@@ -156,7 +156,7 @@ class Watcher(Callback):
         self.triggered.append(self.global_step)
 
 
-def test_a_triggered_callback_goes_on_watching_steps_at_its_own_period(line):
+def test_a_triggered_callback_keeps_its_own_step_period(line):
     watcher = Watcher()
     line.run([PeriodicTrigger(watcher, every_k_steps=3)])
     assert (watcher.watched, watcher.triggered) == ([2, 4, 6], [3, 6])
@@ -168,7 +168,7 @@ def test_a_step_and_an_epoch_that_are_due_together_trigger_once(line):
     assert watcher.triggered == [2, 3, 4, 6]
 
 
-def test_what_is_triggered_before_training_is_finished_before_training(line):
+def test_triggers_before_training_finish_before_training(line):
     class Finisher(Recorder):
         def _trigger(self):
             self.note("trigger")
@@ -186,7 +186,7 @@ def test_periodic_trigger_needs_a_period():
         PeriodicTrigger(Recorder())
 
 
-def test_stop_training_ends_in_good_order(line):
+def test_stop_training_ends_normally(line):
     class Stop(Callback):
         def _trigger_step(self):
             if self.global_step == 2:
@@ -291,7 +291,7 @@ def test_equal_callbacks_keep_their_states_apart():
 
 
 class Replay(Counter):
-    """A flow as well: `state_dict()` is what the training's input saves."""
+    """Also a flow: the training's input saves `state_dict()`."""
 
     seen = 0
 
@@ -299,11 +299,11 @@ class Replay(Counter):
         return iter([[1]])
 
     def reset_state(self):
-        """Part of what makes it a flow."""
+        """Part of the flow's interface."""
 
 
 class CountingReplay(Replay):
-    """Has a state of its own as a callback."""
+    """Has a separate callback state."""
 
     def callback_state_dict(self):
         return {"seen": self.seen}
@@ -372,7 +372,7 @@ def test_tensor_names_come_in_a_list(line):
         line.run([Ask()])
 
 
-def test_callbacks_that_need_a_trainer_say_so(line):
+def test_callbacks_that_need_a_trainer_raise_an_error(line):
     from towerpack_callbacks import InferenceRunner, ScalarStats
 
     with pytest.raises(CallbackStateError, match="Use a trainer with a ModelDesc for InferenceRunner"):
@@ -438,7 +438,7 @@ def test_a_rehearsal_that_is_stopped_finishes_what_was_triggered(tmp_path):
     assert recorder.calls[-1][0] == "after_triggers"
 
 
-def test_what_comes_after_the_triggers_knows_of_a_stop(tmp_path):
+def test_after_triggers_receives_a_stop(tmp_path):
     class Notes(Callback):
         """Notes whether a step follows."""
 

@@ -1,4 +1,4 @@
-"""What callbacks will do, in words."""
+"""Descriptions of the actions of callbacks."""
 
 import tensorflow.compat.v1 as tf
 

@@ -1,4 +1,4 @@
-"""A monitored session that goes on from what its callbacks wrote: as if it had never been interrupted."""
+"""A monitored session that resumes from a checkpoint equals an uninterrupted one."""
 
 import contextlib
 import json
@@ -87,14 +87,14 @@ def train(log_dir, steps=None, counts=True, max_epoch=3, resume="auto", fails=Fa
 
 
 def rows(log_dir):
-    """What JSONWriter has recorded."""
+    """The records of JSONWriter."""
     [file] = log_dir.glob("stat*.json*")
     found = [json.loads(line) for line in file.read_text().splitlines()]
     return [(row["global_step"], row["epoch_num"], row["total"]) for row in found if "total" in row]
 
 
 @pytest.mark.parametrize("counts", [True, False], ids=["graph counts", "hooks count"])
-def test_an_interrupted_run_that_goes_on_is_the_whole_run(tmp_path, counts):
+def test_an_interrupted_and_resumed_run_equals_the_whole_run(tmp_path, counts):
     random.seed(5)
     whole = train(tmp_path / "whole", counts=counts)
     random.seed(5)
@@ -109,7 +109,7 @@ def test_an_interrupted_run_that_goes_on_is_the_whole_run(tmp_path, counts):
 
 @pytest.mark.parametrize("steps", [5, 6])
 @pytest.mark.parametrize("counts", [True, False], ids=["graph counts", "hooks count"])
-def test_a_session_that_is_left_in_good_order_has_its_last_steps_in_a_checkpoint(tmp_path, counts, steps):
+def test_a_session_that_ends_normally_saves_its_last_steps(tmp_path, counts, steps):
     random.seed(5)
     whole = train(tmp_path / "whole", counts=counts)
     random.seed(5)
@@ -174,7 +174,7 @@ def test_a_finished_run_has_nothing_left(tmp_path, caplog):
     assert train(tmp_path, max_epoch=5)[2] == [12, 13, 14]
 
 
-def test_what_is_to_be_resumed_is_checked(tmp_path):
+def test_checkpoints_to_resume_are_checked(tmp_path):
     with pytest.raises(
         ValueError, match='resume="auto" looks for a checkpoint in log_dir=, but log_dir is None'
     ):

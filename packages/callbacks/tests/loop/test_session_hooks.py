@@ -1,4 +1,4 @@
-"""Callbacks in a monitored session: what they begin is ended, whatever ends the session."""
+"""Callbacks in a monitored session always end their work, for any end of the session."""
 
 import threading
 
@@ -37,7 +37,7 @@ class FailAt(Callback):
 
 
 class MyError(Exception):
-    """No error that anybody else raises."""
+    """An error that no other code raises."""
 
 
 def train(line, callbacks, fail=None):
@@ -112,13 +112,13 @@ def test_an_error_at_the_end_does_not_hide_the_first(line, caplog):
     ids=lambda error: type(error).__name__,
 )
 @pytest.mark.timeout(180)
-def test_what_means_something_else_to_the_session_is_said(line, method, error):
+def test_errors_that_a_session_would_misinterpret(line, method, error):
     with pytest.raises(CallbackFailedError, match=r"The callback FailAt raised .*mine") as caught:
         train(line, [FailAt(method, error)])
     assert caught.value.__cause__ is error
 
 
-def test_a_hook_means_what_it_raises(line):
+def test_errors_of_hooks_are_unchanged(line):
     class Ends(tf.train.SessionRunHook):
         def before_run(self, run_context):
             raise tf.errors.OutOfRangeError(None, None, "the data has ended")

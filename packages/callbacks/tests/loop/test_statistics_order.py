@@ -25,14 +25,14 @@ def test_the_wrong_order_names_the_right_one():
         check_statistics([MaxSaver("accuracy"), Producer("accuracy")])
 
 
-def test_a_name_nobody_produces_is_answered_with_close_ones():
+def test_an_unknown_statistic_is_answered_with_close_names():
     with pytest.raises(
         StatisticError, match=r"'accuracu', which no callback produces. Did you mean 'accuracy'\?"
     ):
         check_statistics([Producer("accuracy"), MaxSaver("accuracu")])
 
 
-def test_the_error_says_what_is_there_and_what_to_do():
+def test_the_error_lists_statistics_and_the_remedy():
     with pytest.raises(
         StatisticError,
         match=r"Available statistics: loss. If your callback puts it, return its name from "

@@ -1,4 +1,4 @@
-"""One step, with what callbacks fetch of it: planned once, requested, delivered and counted."""
+"""One step with the fetches of callbacks: planned once, requested, delivered and counted."""
 
 import pytest
 import tensorflow.compat.v1 as tf
@@ -20,7 +20,7 @@ TRACING = tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE)
 
 
 class Loop:
-    """A loop of one's own on a graph that multiplies a fed number."""
+    """A custom loop on a graph that multiplies a fed number."""
 
     is_chief = True
 

@@ -60,6 +60,6 @@ def test_a_wrong_count_is_refused(arguments):
         ([0, 1], [1], r"shape \(2,\), and labels have shape \(1,\)"),
     ],
 )
-def test_what_is_not_binary_is_refused(predictions, labels, message):
+def test_values_that_are_not_binary_are_refused(predictions, labels, message):
     with pytest.raises(SamplesError, match=message):
         BinaryStatistics().feed(predictions, labels)

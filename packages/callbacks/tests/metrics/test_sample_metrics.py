@@ -77,7 +77,7 @@ def test_frechet_distance_is_that_of_the_moments(dimension, n, m, seed):
 
 
 @given(st.integers(1, 8), st.integers(0, 2**31))
-def test_frechet_distance_of_itself_is_0_whatever_the_rank(rank, seed):
+def test_frechet_distance_of_itself_is_0_for_any_rank(rank, seed):
     random = np.random.default_rng(seed)
     samples = random.normal(size=(20, rank)) @ random.normal(size=(rank, 8))
     assert frechet_distance(samples, samples[::-1]) == pytest.approx(0, abs=1e-9)
@@ -184,12 +184,12 @@ def test_no_dimension():
 @pytest.mark.parametrize(
     "samples", [np.array([["a", "b"]]), np.ones((3, 2), complex)], ids=["text", "complex"]
 )
-def test_what_are_no_numbers(samples):
+def test_values_that_are_not_numbers(samples):
     with pytest.raises(TypeError, match=r"has dtype .*: expected real numbers"):
         frechet_distance(samples, samples)
 
 
-def test_what_is_no_covariance():
+def test_matrices_that_are_not_covariances():
     with pytest.raises(SamplesError, match="covariance_b is not symmetric with eigenvalues of 0 or more"):
         frechet_distance_of_moments([0, 0], np.eye(2), [0, 0], -np.eye(2))
     with pytest.raises(SamplesError, match="covariance_a is not symmetric"):

@@ -54,14 +54,14 @@ def test_several_images_are_numbered_and_numbers_are_clipped():
 
 
 @pytest.mark.parametrize("shape", [(5,), (5, 7, 5), (0, 7), (1, 2, 3, 4, 5)])
-def test_what_is_no_image(shape):
+def test_arrays_that_are_not_images(shape):
     with pytest.raises(ValueError, match=r"put_image\('a'\) takes \[height, width\].*received shape"):
         put_images("a", np.zeros(shape))
     with pytest.raises(TypeError, match=r"put_image\('a'\) takes an array of numbers in 0…255, received <U"):
         put_images("a", np.full(shape, "x"))
 
 
-def test_a_histogram_sums_up_what_is_finite():
+def test_a_histogram_counts_finite_values():
     values = np.concatenate([np.arange(100), [np.nan, np.inf]])
     [value] = put("put_histogram", "a", values)
     histogram = value.histo
@@ -69,7 +69,7 @@ def test_a_histogram_sums_up_what_is_finite():
     assert (histogram.num, histogram.sum, histogram.sum_squares) == (100, 4950, 328350)
 
 
-def test_what_is_no_histogram():
+def test_arrays_that_are_not_histograms():
     with pytest.raises(
         ValueError, match=r"put_histogram\('a'\) needs at least one finite number; received 2 non-finite"
     ):
@@ -96,7 +96,7 @@ def test_hyper_parameters_are_in_the_event_file(line):
 
 
 def test_the_wire_format_of_hyper_parameters(line, monkeypatch):
-    """Byte for byte what TensorBoard's own messages are; in integration_tests, TensorBoard reads it."""
+    """Byte for byte equal to TensorBoard's messages; in integration_tests, TensorBoard reads it."""
     monkeypatch.setattr(time, "time", lambda: 2.0)
     line.run([], monitors=[TFEventWriter(hparams={"a": 1.0, "b": "x", "c": True})])
     content = written_hparams(line.log_dir)

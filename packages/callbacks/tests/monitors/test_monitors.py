@@ -60,7 +60,7 @@ def test_json_lines_one_per_step_that_put(line):
 @pytest.mark.parametrize(
     ("value", "written"), [(np.nan, "NaN"), (np.inf, "Infinity"), (-np.inf, "-Infinity")]
 )
-def test_json_lines_of_what_json_cannot_say(line, value, written):
+def test_json_lines_of_values_that_json_lacks(line, value, written):
     line.run([Put(value)], monitors=[JSONWriter()], max_epoch=1)
     assert read_lines(line.log_dir)[0]["value"] == written
 
@@ -81,7 +81,7 @@ def printed(line, capsys, callbacks, *monitors):
     return captured.err
 
 
-def test_the_console_prints_what_is_declared(line, capsys):
+def test_the_console_prints_declared_statistics(line, capsys):
     shown = printed(line, capsys, [Put(each_step=True)], ScalarPrinter())
     assert shown == "epoch 1/1, step 3: value 1.5\n"
 
@@ -91,7 +91,7 @@ def test_the_console_prints_all_on_demand(line, capsys):
     assert shown == "epoch 1/1, step 3: value 1.5  step_value 3\n"
 
 
-def test_the_console_says_that_an_epoch_is_over_without_any_statistic(line, capsys):
+def test_the_console_prints_the_end_of_an_epoch_without_statistics(line, capsys):
     assert printed(line, capsys, [], ScalarPrinter()) == "epoch 1/1, step 3\n"
 
 
@@ -124,7 +124,7 @@ def test_messages_are_printed_as_they_come(line, capsys):
     assert printed(line, capsys, [Say()], ScalarPrinter()) == "files: here\nepoch 1/1, step 3\n"
 
 
-def test_a_writer_without_a_directory_says_what_to_do(line):
+def test_a_writer_without_a_directory_names_the_remedy(line):
     line.log_dir = None
     with pytest.raises(
         ValueError, match=r"JSONWriter writes files, but this run has no log directory. Give log_dir="

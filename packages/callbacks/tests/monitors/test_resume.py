@@ -54,7 +54,7 @@ class Die(Callback):
 
 
 class GoOn(Callback):
-    """Does what a trainer does that resumes."""
+    """Does the work of a resuming trainer."""
 
     def __init__(self, path):
         self._path = path

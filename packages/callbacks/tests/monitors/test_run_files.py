@@ -34,7 +34,7 @@ def events(directory):
     return [json.loads(line) for line in (directory / "run.jsonl").read_text().splitlines()]
 
 
-def test_the_log_has_what_the_console_says_and_grows_on(line):
+def test_the_log_has_the_lines_of_the_console_and_is_appended_to(line):
     for _ in range(2):
         line.run([Say()], monitors=[LogFile()], max_epoch=1)
     start, *rest = log_lines(line.log_dir)

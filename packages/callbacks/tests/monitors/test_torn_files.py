@@ -80,7 +80,7 @@ DAMAGES = [torn, padded, empty, directory, no_text, odd_numbers]
 @pytest.mark.slow
 @pytest.mark.parametrize("damage", DAMAGES, ids=lambda damage: damage.__name__)
 @pytest.mark.parametrize("file", FILES)
-def test_a_later_run_and_readers_go_on(straight_line, tmp_path, caplog, file, damage):
+def test_later_runs_and_readers_continue(straight_line, tmp_path, caplog, file, damage):
     log_dir = tmp_path / "run"
     log_dir.mkdir()
     train(straight_line(log_dir), 1)

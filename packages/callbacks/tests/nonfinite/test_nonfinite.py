@@ -82,7 +82,7 @@ def test_the_first_op_is_named(tmp_path, make_cost, origin, kind, threads):
         np.testing.assert_array_equal(before, after)
 
 
-def test_the_line_of_the_model_and_the_inputs_are_told(tmp_path):
+def test_the_line_of_the_model_and_the_inputs_are_reported(tmp_path):
     _, error = Model(square_root_of_zero, tmp_path).train()
     assert re.search(r"gradient of 'the_root'\n  made at .*: return tf.reduce_mean\(tf.sqrt", str(error))
     _, error = Model(log_of_negative, tmp_path).train()
@@ -101,7 +101,7 @@ def test_values_that_go_nowhere_do_not_count(tmp_path):
     assert "In step 4" in str(error) and "'the_log'" in str(error)
 
 
-def test_what_came_with_the_batch(tmp_path):
+def test_values_from_the_batch(tmp_path):
     def make_cost(batch, weight, step):
         read = tf.numpy_function(lambda at: np.float32([1, np.nan if at > 1 else 2]), [step], tf.float32)
         return tf.reduce_sum(weight * tf.ensure_shape(read, [2]))
@@ -110,7 +110,7 @@ def test_what_came_with_the_batch(tmp_path):
     assert re.search(r"In step 3.*It came with the input: \S+ float32\[2\] with 1 NaN", str(error), re.DOTALL)
 
 
-def test_what_was_in_a_variable_before(tmp_path):
+def test_values_from_a_variable(tmp_path):
     def make_cost(batch, weight, step):
         broken = tf.get_variable("broken", [2], initializer=tf.constant_initializer([1.0, np.inf]))
         return tf.reduce_mean(batch * weight) + tf.reduce_sum(broken)
@@ -152,7 +152,7 @@ def test_updates_that_the_cost_depends_on_make_no_circle(tmp_path):
 
 @pytest.fixture
 def folder(tmp_path):
-    """What is left of a training that failed in its fourth step."""
+    """The folder of a training that failed in its fourth step."""
     _, error = Model(log_of_negative, tmp_path).train()
     folder = tmp_path / "nonfinite-4"
     assert str(error).endswith(f"Reproduce it with: python -m towerpack_callbacks.nonfinite {folder}")

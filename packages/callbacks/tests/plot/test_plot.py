@@ -121,7 +121,7 @@ def as_curve(points):
 
 
 @given(CURVES, st.integers(1, 20))
-def test_thinning_keeps_range_last_step_and_what_is_not_finite(points, limit):
+def test_thinning_keeps_range_last_step_and_non_finite_values(points, limit):
     curve = as_curve(points)
     thinned = thin(curve, limit)
     assert len(thinned.steps) <= max(limit, 1)
@@ -155,7 +155,7 @@ def test_stretches_are_means():
 
 
 @pytest.mark.parametrize("limit", [1, 4])
-def test_what_is_too_large_to_draw_counts_as_infinite(limit):
+def test_values_too_large_to_draw_count_as_infinite(limit):
     thinned = thin(Curve(np.arange(4), np.array([1.7e308, 1e300, -1e300, -1e308])), limit)
     assert np.nanmean(thinned.values) == 0
     assert [kind for _, kind in thinned.odd] == ["Infinity", "-Infinity"]

@@ -1,4 +1,4 @@
-"""Trackers of GPUs, on a driver that is played."""
+"""GPU trackers, with a fake driver."""
 
 import sys
 import threading
@@ -15,7 +15,7 @@ class Driver(types.ModuleType):
     """Stands for `pynvml` on a host with two GPUs, the second always 50 percent busy."""
 
     class NVMLError(Exception):
-        """What NVIDIA's library raises."""
+        """The errors of NVIDIA's library."""
 
     def __init__(self, devices=2, error=None):
         super().__init__("pynvml")
@@ -102,7 +102,7 @@ def test_without_a_gpu_nothing_needs_to_be_installed(line, monkeypatch):
     assert line.run([GPUUtilizationTracker()]) == 6
 
 
-def test_with_a_gpu_the_extra_is_asked_for(line, monkeypatch):
+def test_with_a_gpu_the_extra_is_required(line, monkeypatch):
     monkeypatch.setitem(sys.modules, "pynvml", None)
     monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: ["a GPU"])
     with pytest.raises(

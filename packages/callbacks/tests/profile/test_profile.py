@@ -11,7 +11,7 @@ from towerpack_callbacks import Callback, GraphProfiler, StepFetch, TensorBoardP
 from towerpack_callbacks.profile import chrome_trace
 
 
-def test_a_trace_tells_what_ran(line):
+def test_a_trace_lists_the_ops(line):
     line.run([GraphProfiler(every="4 steps")])
     (path,) = line.log_dir.glob("chrome-trace-*.json")
     assert path.name == "chrome-trace-4.json"
@@ -80,7 +80,7 @@ def test_a_training_that_ends_early_ends_its_profile(line):
 
 
 @pytest.mark.slow
-def test_another_profiler_is_let_be(line, tmp_path, caplog):
+def test_another_profiler_is_not_disturbed(line, tmp_path, caplog):
     profiler.experimental.start(str(tmp_path / "other"))
     try:
         assert line.run([TensorBoardProfiler(first_step=2, steps=1)]) == 6

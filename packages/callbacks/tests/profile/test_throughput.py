@@ -1,4 +1,4 @@
-"""How fast it goes, how long it will take, and what it needs."""
+"""Throughput, remaining time and memory."""
 
 import logging
 import sys
@@ -42,7 +42,7 @@ class History(Callback):
 
 
 @pytest.mark.parametrize(("samples", "unit", "expected"), [(None, "steps", 1.0), (32, "samples", 32.0)])
-def test_throughput_leaves_out_what_is_between_epochs(line, samples, unit, expected):
+def test_throughput_excludes_the_time_between_epochs(line, samples, unit, expected):
     tracker, clock = ThroughputTracker(samples), Clock()
     tracker._clock = clock
     history = History(f"Throughput/{unit}_per_second")
@@ -141,7 +141,7 @@ def test_host_memory(line):
     assert 0.1 < process < 100  # TensorFlow alone is more
 
 
-def test_where_there_is_no_proc_the_extra_is_asked_for(line, monkeypatch, tmp_path):
+def test_without_proc_the_extra_is_required(line, monkeypatch, tmp_path):
     monkeypatch.setattr("towerpack_callbacks.profile._host_memory._PROC", tmp_path)
     monkeypatch.setitem(sys.modules, "psutil", None)
     with pytest.raises(ImportError, match=r"pip install towerpack-callbacks\[memory\]"):

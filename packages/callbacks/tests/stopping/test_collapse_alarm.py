@@ -47,7 +47,7 @@ def test_it_warns_once_when_enough_values_are_beyond_the_limit(caplog):
     assert len(warnings(caplog, [0.1, 0.1, 0.5, 0.1, 0.1], below=0.2, patience=2)) == 2
 
 
-def test_a_limit_above_and_what_is_no_number(caplog):
+def test_an_upper_limit_and_nan(caplog):
     assert len(warnings(caplog, [0.99, 1.0], above=0.98, patience=2)) == 1
     assert warnings(caplog, [0.98, 0.98], above=0.98, patience=2) == []
     assert len(warnings(caplog, [NAN, NAN], above=0.98, patience=2)) == 1
@@ -62,7 +62,7 @@ def test_it_stops():
     assert run([0.5, 0.1, 0.1, 0.1, 0.1], StopAtCollapse("variance", below=0.2, patience=2)) == 3
 
 
-def test_a_resumed_run_goes_on_counting():
+def test_a_resumed_run_continues_counting():
     first, second = (StopAtCollapse("variance", below=0.2) for _ in range(2))
     run([0.1, 0.1], first)
     loop = PlainLoop([Put([0.1] * 4), second], 1, 4, None)

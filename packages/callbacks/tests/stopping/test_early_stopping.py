@@ -1,4 +1,4 @@
-"""A training that no longer gets better ends."""
+"""A training without improvement ends."""
 
 import json
 
@@ -45,7 +45,7 @@ def test_one_value_counts_once(line):
     assert line.run([Play([1, 2, 2]), stop], steps_per_epoch=4, max_epoch=3) == 12
 
 
-def test_it_goes_on_counting_after_a_restart(line, straight_line, tmp_path):
+def test_it_continues_counting_after_a_restart(line, straight_line, tmp_path):
     first = EarlyStopping("error", patience=3)
     line.run([Play([1, 2, 2]), first], steps_per_epoch=1, max_epoch=3)
     second = EarlyStopping("error", patience=3)

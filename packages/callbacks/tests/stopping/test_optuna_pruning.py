@@ -1,4 +1,4 @@
-"""A study of Optuna's ends trainings that it does not expect much of."""
+"""A study of Optuna prunes unpromising trainings."""
 
 import threading
 
@@ -24,7 +24,7 @@ class Error(Callback):
         return ["error"]
 
 
-def test_a_study_prunes_what_is_worse_than_the_median(straight_line, tmp_path):
+def test_a_study_prunes_trials_worse_than_the_median(straight_line, tmp_path):
     threads = threading.active_count()
 
     def objective(trial):
@@ -45,7 +45,7 @@ def test_a_study_prunes_what_is_worse_than_the_median(straight_line, tmp_path):
     assert threading.active_count() == threads
 
 
-def test_a_pruned_training_says_why(line):
+def test_a_pruned_training_gives_the_reason(line):
     study = optuna.create_study(pruner=optuna.pruners.ThresholdPruner(upper=1.5))
     with pytest.raises(optuna.TrialPruned, match="error is 3 after epoch 1"):
         line.run([Error(3.0), OptunaPruning(study.ask(), "error")], steps_per_epoch=2, max_epoch=4)
@@ -59,6 +59,6 @@ def test_a_value_is_reported_once_across_a_restart(straight_line, tmp_path):
     assert second.state_dict() == {"seen": 2}
 
 
-def test_what_is_no_trial_is_refused():
+def test_objects_that_are_not_trials_are_refused():
     with pytest.raises(TypeError, match=r"received 3; expected the optuna\.trial\.Trial"):
         OptunaPruning(3, "error")

@@ -13,7 +13,7 @@ def test_a_step_that_waits_for_ever(line):
         line.run([SessionRunTimeout(50)])
 
 
-def test_quick_steps_are_let_be(line):
+def test_quick_steps_are_not_affected(line):
     given = []
 
     class Look(Callback):

@@ -51,14 +51,14 @@ class History(Callback):
 
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
-def test_the_norm_of_what_is_applied(name):
+def test_the_norm_of_applied_gradients(name):
     history = History("gradient_norm", "gradient_norm/a", "gradient_norm/b")
     train(OPTIMIZERS[name](), [GradientNorm(per_variable=True), history])
     for stat, expected in zip(history.names, [np.sqrt(9 + 32), 3, np.sqrt(32)]):
         assert history.values[stat] == [(2, pytest.approx(expected)), (4, pytest.approx(expected))]
 
 
-def test_clipped_gradients_are_what_counts_at_the_steps_wanted():
+def test_clipped_gradients_count_at_due_steps():
     history = History("gradient_norm")
     train(OPTIMIZERS["adam"](), [GradientNorm(every="1 step"), history], clip=0.5)
     assert history.values["gradient_norm"] == [(step, pytest.approx(0.5)) for step in (1, 2, 3, 4)]

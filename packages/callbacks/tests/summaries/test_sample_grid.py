@@ -74,7 +74,7 @@ def test_the_averages_make_other_pictures(tmp_path):
     assert pictures == {3: expected(z, 1 - 0.8**2, 3)}
 
 
-def test_labels_and_a_distribution_of_ones_own(tmp_path):
+def test_labels_and_a_custom_distribution(tmp_path):
     inputs = {"label": [0, 0, 1, 1], "z": lambda random, shape: np.full(shape, -0.5)}
     grid = SampleGrid("grey", inputs, rows=2, columns=2, value_range=(-2, 2), name="digits")
     train(tmp_path, grid, max_epoch=1)
@@ -84,7 +84,7 @@ def test_labels_and_a_distribution_of_ones_own(tmp_path):
     assert path.read_bytes() == encode_png(image_grid(values, 2, (-2, 2)))
 
 
-def test_a_resumed_run_goes_on_with_the_same_inputs_and_removes_later_pictures(tmp_path):
+def test_a_resumed_run_uses_the_same_inputs_and_removes_later_pictures(tmp_path):
     first = SampleGrid("fake", seed=3)
     before = train(tmp_path, first)
     saved = json.loads(json.dumps(first.state_dict()))
@@ -174,7 +174,7 @@ def test_values_out_of_range_are_clipped_and_nan_is_the_middle():
 
 
 @pytest.mark.parametrize("shape", [(4,), (4, 2, 2, 5), (0, 2, 2), (1, 2, 2, 2, 1)])
-def test_what_are_no_images(shape):
+def test_shapes_that_are_not_images(shape):
     with pytest.raises(ValueError, match="image_grid takes images of shape"):
         image_grid(np.zeros(shape), 2)
 

@@ -89,7 +89,7 @@ def test_averages_of_another_set_of_scalars_start_again(line):
     assert callback.state_dict()["weight"] == pytest.approx(1 - 0.95**3)
 
 
-def test_a_value_that_is_not_finite_shows(line):
+def test_a_non_finite_value_is_reported(line):
     with line.graph.as_default():
         add_moving_summary(
             tf.divide(1.0, 2.0 - tf.cast(tf.train.get_global_step(), tf.float32), name="ratio")
@@ -184,7 +184,7 @@ def test_summaries_of_an_activation():
 
 
 @pytest.mark.parametrize("x", [np.zeros([2, 2], np.int32), np.zeros(2, np.float32)], ids=["int", "vector"])
-def test_what_is_no_activation(x):
+def test_tensors_that_are_not_activations(x):
     with (
         tf.Graph().as_default(),
         pytest.raises(ValueError, match=r"two axes or more, received 'x:0' of type"),
@@ -192,7 +192,7 @@ def test_what_is_no_activation(x):
         add_activation_summary(tf.constant(x, name="x"))
 
 
-def test_a_scalar_of_what_is_none():
+def test_a_scalar_summary_of_a_non_scalar():
     with tf.Graph().as_default(), pytest.raises(ValueError, match=r"'scalar' needs a scalar, received 'x:0'"):
         add_tensor_summary(tf.zeros([2], name="x"), ["scalar"])
 

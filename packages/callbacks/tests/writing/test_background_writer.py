@@ -46,7 +46,7 @@ def test_an_exception_comes_out_with_its_type_and_later_calls_are_made():
     except PermissionError:
         writer.flush()
     assert done == ["later"]
-    writer.flush()  # it was told once
+    writer.flush()  # it was reported once
     writer.close()
 
 
@@ -64,7 +64,7 @@ def test_further_errors_are_noted_at_the_first():
     assert (len(error.value.__notes__), last) == (6, "So did 2 more.")
 
 
-def test_the_call_that_brings_the_news_is_made_itself():
+def test_the_call_that_reports_an_error_also_runs():
     done, writer = [], BackgroundWriter("test")
     gate, failed = threading.Event(), threading.Event()
     for call in (gate.wait, fail, failed.set):
@@ -98,7 +98,7 @@ def test_a_writer_that_is_forgotten_finishes_its_work():
     assert not [name for name in thread_names() if name.startswith("forgotten")]
 
 
-def test_what_comes_while_a_batch_is_written_is_the_next_batch():
+def test_items_during_a_write_form_the_next_batch():
     batches, writer = [], BackgroundWriter("test")
     busy, gate = threading.Event(), threading.Event()
 
@@ -130,7 +130,7 @@ def test_too_many_items_wait_for_room_and_keep_their_order():
 
 
 @pytest.mark.slow
-def test_an_exit_by_an_exception_waits_for_what_was_submitted(tmp_path):
+def test_an_exit_by_an_exception_waits_for_submitted_calls(tmp_path):
     program = f"""
 import runpy, threading
 Writer = runpy.run_path({MODULE!r})["BackgroundWriter"]
@@ -192,7 +192,7 @@ def test_one_at_a_time():
     assert running == ["first", "second"]
 
 
-def test_a_failure_is_told_at_once_and_raised_once():
+def test_a_failure_is_reported_at_once_and_raised_once():
     told = []
     job = BackgroundJob("test", on_failure=told.append)
     error = OSError("full")

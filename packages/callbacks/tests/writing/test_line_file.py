@@ -1,4 +1,4 @@
-"""Files of lines, and what full disks and killed processes leave of them."""
+"""Files of lines after full disks and killed processes."""
 
 import inspect
 import json
@@ -13,7 +13,7 @@ import pytest
 from towerpack_callbacks.writing import LineFile, cut_lines_after
 
 
-def test_a_full_disk_leaves_whole_lines_and_what_was_kept_goes_out_later(tmp_path):
+def test_a_full_disk_leaves_whole_lines_and_kept_lines_follow_later(tmp_path):
     path = tmp_path / "stats.jsonl"
     file = LineFile(path, str)
     file.append(["a" * 60])

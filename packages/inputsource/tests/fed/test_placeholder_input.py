@@ -17,7 +17,7 @@ def tensors(source, specs):
     return source.get_input_tensors()
 
 
-def test_named_after_the_specs_whatever_the_scope():
+def test_named_after_the_specs_in_any_scope():
     with tf.name_scope("tower0"):
         [x] = tensors(PlaceholderInput(), [X])
     assert x.name == "x:0" and x.dtype == tf.float32 and x.shape.as_list() == [None, 2]

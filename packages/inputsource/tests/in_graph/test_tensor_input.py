@@ -76,7 +76,7 @@ def test_endless_with_and_without_a_size():
     assert TensorInput(counter()).size() is None
 
 
-def test_what_may_have_another_shape_is_checked_as_it_runs():
+def test_uncertain_shapes_are_checked_at_run_time():
     shape = tf.placeholder_with_default([2], [1])
     _, [x] = tensors(lambda: tf.ones(shape), [X])
     assert x.shape.as_list() == [2]
@@ -96,7 +96,7 @@ def test_what_may_have_another_shape_is_checked_as_it_runs():
         (lambda: [tf.zeros([3])], r"gives 'x' with the shape \(3,\), but the spec declares \(2,\)"),
     ],
 )
-def test_what_does_not_fit_is_named(get_tensors, message):
+def test_mismatches_are_named(get_tensors, message):
     with pytest.raises(SpecError, match=message):
         tensors(get_tensors, [X])
 

@@ -42,7 +42,7 @@ def running(source):
 
 
 def run(dataset, steps, state=None, **options):
-    """Runs so many steps in a graph of its own; returns what was seen, and the state after."""
+    """Runs some steps in a separate graph; returns the datapoints and the final state."""
     with tf.Graph().as_default():
         source, [n] = build(dataset, **options)
         if state is not None:
@@ -52,7 +52,7 @@ def run(dataset, steps, state=None, **options):
             for _ in range(steps):
                 seen.append(int(session.run(n)))
             inside = source.state_dict()
-        # As text they differ, by what was prefetched meanwhile; the kit resumes from both.
+        # As text they differ, due to prefetching; the kit resumes from both.
         assert source.state_dict()["skip"] == inside["skip"]
         return seen, inside
 
@@ -87,7 +87,7 @@ def test_one_made_in_another_graph_is_refused():
         build(dataset)
 
 
-def test_what_an_eager_dataset_has_captured_needs_the_function():
+def test_captured_resources_of_an_eager_dataset_need_the_function():
     def keyed():
         keys = tf2.lookup.KeyValueTensorInitializer(np.arange(3), np.arange(5, 8))
         table = tf2.lookup.StaticHashTable(keys, -1)
@@ -99,7 +99,7 @@ def test_what_an_eager_dataset_has_captured_needs_the_function():
 @pytest.mark.slow
 @pytest.mark.parametrize("steps", [0, 3, 10, 14])
 @pytest.mark.parametrize("dataset", [SAVED, READ_AGAIN], ids=["saved", "read again"])
-def test_a_resumed_run_goes_on_as_the_uninterrupted_one(dataset, steps):
+def test_a_resumed_run_equals_the_uninterrupted_one(dataset, steps):
     before, state = run(dataset, steps)
     rest, _ = run(dataset, 20 - steps, state)
     assert before + rest == whole(dataset)
@@ -124,8 +124,8 @@ def test_a_finite_pass_to_its_end_and_nothing_after_it():
 
 
 @pytest.mark.slow
-def test_a_position_that_lies_behind_what_was_taken(graph):
-    """What a source that takes ahead asks for; the iterator itself cannot go back."""
+def test_a_position_after_the_taken_datapoints(graph):
+    """The positions that a prefetching source requests; the iterator itself cannot move back."""
     source, [n] = build(eager)
     with running(source) as session:
         seen = []
@@ -196,7 +196,7 @@ def test_a_single_component_needs_no_tuple(graph):
         ({"n": tf2.sparse.from_dense([1])}, [N], "the component for 'n' is not a single dense tensor"),
     ],
 )
-def test_what_does_not_fit_is_named(element, specs, message):
+def test_mismatches_are_named(element, specs, message):
     dataset = tf2.data.Dataset.from_tensors(element)
     with tf.Graph().as_default(), pytest.raises(SpecError, match=message):
         build(dataset, specs)

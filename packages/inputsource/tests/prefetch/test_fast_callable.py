@@ -42,7 +42,7 @@ def test_takes_values_in_the_order_of_feeds(session):
     np.testing.assert_array_equal(product, [3, 5])
 
 
-def test_runs_ops_beside_fetches(session):
+def test_runs_ops_with_fetches(session):
     count, read = counter(session)
     run = fast_callable(session, [count.assign_add(3).op], fetches=[tf.constant(7)])
     assert run() == [7]

@@ -61,7 +61,7 @@ def test_restart_in_the_middle_starts_a_new_pass():
 
 
 class TellsLate(ListFlow):
-    """A flow whose state knows of a new pass with its first datapoint only."""
+    """A flow with a state that changes only at the first datapoint of a new pass."""
 
     def __iter__(self):
         start, self._loaded = self._loaded, 0
@@ -70,7 +70,7 @@ class TellsLate(ListFlow):
             yield self._datapoints[k]
 
 
-def test_a_position_that_may_be_of_the_pass_before_is_not_told():
+def test_a_position_of_an_uncertain_pass_is_none():
     walk = reader(TellsLate([[0], [1], [2]]))
     assert walk.restart() == {"next": 0} and walk.restart() == {"next": 0}
     take(walk, 2)
@@ -79,7 +79,7 @@ def test_a_position_that_may_be_of_the_pass_before_is_not_told():
     assert take(walk, 2) == [1, 2]
 
 
-def test_a_flow_that_was_looked_into_begins_a_pass_of_its_own():
+def test_a_measured_flow_starts_a_separate_pass():
     flow = DataFromList([[k] for k in range(5)], shuffle=True)
     flow.seed(1)
     next(iter(flow))
@@ -93,7 +93,7 @@ def test_a_flow_that_was_looked_into_begins_a_pass_of_its_own():
 
 
 class Live(ListFlow):
-    """A flow that is made while it is read, with a state of its own."""
+    """A live flow with a separate state."""
 
     live = True
     asked = 0
@@ -116,7 +116,7 @@ def test_a_live_flow_has_no_position():
     assert take(walk, 2) == [0, 1]
 
 
-def test_states_of_live_flows_and_of_others_are_told_apart(caplog):
+def test_states_of_live_flows_and_of_others_are_distinguished(caplog):
     live = Live([[0]])
     assert loaded_position(live, {"live": {"seen": 3}}) == {"seen": 3}
     assert loaded_position(live, {"live": {}}) is None
@@ -170,7 +170,7 @@ def test_resuming_at_the_end_of_nothing_ends():
         walk.take()
 
 
-def test_an_error_says_where():
+def test_an_error_names_the_datapoint():
     def check(datapoint):
         if datapoint == ["bad"]:
             raise DatapointShapeError("too long")
@@ -210,7 +210,7 @@ def test_an_error_that_takes_no_notes_passes_too():
         walk.take()
 
 
-def test_what_looks_like_an_end_is_not_taken_for_one():
+def test_errors_similar_to_an_end_do_not_end_the_run():
     def generate():
         raise EndLookalike("not really")
         yield
@@ -226,7 +226,7 @@ def test_what_looks_like_an_end_is_not_taken_for_one():
     assert isinstance(caught.value.__cause__, EndLookalike)
 
 
-def test_as_flow_refuses_what_cannot_be_read_again():
+def test_as_flow_refuses_objects_with_a_single_pass():
     assert as_flow([1]) == [1]
     with pytest.raises(TypeError, match=r"allows only one pass.*DataFromGenerator"):
         as_flow(iter([1]))
@@ -244,7 +244,7 @@ def test_as_flow_refuses_what_cannot_be_read_again():
     ],
     ids=["function", "array", "arrays", "tf.data"],
 )
-def test_what_looks_like_a_flow_is_refused_before_it_is_read(flow, message):
+def test_objects_similar_to_flows_are_refused_before_reading(flow, message):
     with pytest.raises(TypeError, match=message):
         as_flow(flow)
 

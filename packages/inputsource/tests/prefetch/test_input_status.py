@@ -42,7 +42,7 @@ def status(flow, put):
     return InputStatus("Source", (Buffer("queue", 3, 50),), (ThreadActivity("t", "flow", 0.5, flow, put),))
 
 
-def test_what_happened_since():
+def test_the_time_since_an_earlier_status():
     assert status(7, 4).since(status(5, 1)) == status(2, 3)
     assert status(7, 4).since(InputStatus("Source")) == status(7, 4)
     assert status(2, 1).since(status(5, 1)) == status(2, 1), "the earlier one is of another session"
@@ -66,7 +66,7 @@ def test_a_source_without_a_thread(graph):
 
 
 def test_a_queue_before_in_and_after_the_session(graph):
-    """The thread is stopped in the flow, so what it says is certain."""
+    """The thread is stopped in the flow, so its status is deterministic."""
     arrived, gate = threading.Event(), threading.Event()
 
     class Flow:

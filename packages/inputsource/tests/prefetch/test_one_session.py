@@ -33,7 +33,7 @@ MANY = [tf.TensorSpec([None], tf.int64, "n")]
 
 
 class Noise(RNGDataFlow):
-    """A stream, with a generator of its own."""
+    """A stream with a separate generator."""
 
     def __iter__(self):
         while True:
@@ -69,7 +69,7 @@ def running(*sources):
 
 @contextlib.contextmanager
 def refused(match):
-    """The session is refused, and what had begun in it ends."""
+    """The session is refused, and its started parts end."""
     before = threading.enumerate()
     with pytest.raises(SetupError, match=match):
         yield
@@ -159,7 +159,7 @@ def test_lists_may_be_shared():
         pass
 
 
-def test_copies_are_flows_of_their_own():
+def test_copies_are_separate_flows():
     flow = numbers()
     first = built(QueueInput(flow))
     with running(first):
@@ -223,7 +223,7 @@ def test_a_flow_without_attributes_is_read():
         lambda: TensorInput(lambda: [tf.constant(3, tf.int64)], size=9, infinite=False),
     ],
 )
-def test_a_second_session_beside_a_live_one_is_refused(make):
+def test_a_second_live_session_is_refused(make):
     source = make()
     source.setup(ONE)
     [n] = source.get_input_tensors()

@@ -66,7 +66,7 @@ def test_a_buffer_that_something_else_closed():
     assert not buffer.loop.stopping
 
 
-def test_a_flow_that_raises_what_a_closed_buffer_raises():
+def test_a_flow_with_the_error_of_a_closed_buffer():
     def failing():
         yield [0]
         raise Closed

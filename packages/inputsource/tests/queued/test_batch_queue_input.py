@@ -29,7 +29,7 @@ def test_batches_reach_over_the_end_of_an_endless_pass():
         assert [session.run(n).tolist() for _ in range(3)] == [[0, 1], [2, 0], [1, 2]]
 
 
-def test_the_last_batch_of_a_finite_pass_has_what_is_left():
+def test_the_last_batch_of_a_finite_pass_has_the_rest():
     source, n = build([[0], [1], [2]], 2, infinite=False)
     taken = []
     with running(source) as session:
@@ -48,7 +48,7 @@ def test_dicts_by_name_and_several_components():
     assert [value.tolist() for value in values] == [[0, 1], [[0, 0], [1, 1]]]
 
 
-def test_each_tower_takes_a_batch_of_its_own():
+def test_each_tower_takes_a_separate_batch():
     source, first = build([[k] for k in range(12)], 3, infinite=False)
     [second] = source.get_input_tensors()
     with running(source) as session:

@@ -16,7 +16,7 @@ X = tf.TensorSpec(SHAPE, tf.float32, "x")
 
 
 class Lease:
-    """What the views of one slot stand on; as a type of its own, so that NumPy keeps it as their base."""
+    """The base of the views of one slot; a separate type, so that NumPy keeps it as their base."""
 
     towerpack_lease = True
 
@@ -35,7 +35,7 @@ class Lease:
 
 
 class Lender:
-    """A flow whose datapoints lie in a few slots that are used again and again, as a runtime's do.
+    """A flow with datapoints in a few reused slots, like those of a runtime.
 
     A slot that comes back is filled with rubbish at once, so that whoever still sees it sees that.
     """
@@ -171,7 +171,7 @@ def through_pickle(array):
 @pytest.mark.parametrize("derive", [lambda a: a, lambda a: a[:], lambda a: a[8:16], through_pickle])
 @pytest.mark.parametrize("lease", [True, False])
 def test_views_of_views(derive, lease):
-    """What stands on a lease is not copied, and keeps it; what stands on something unknown is copied."""
+    """Arrays on a lease are not copied and keep it; arrays on unknown memory are copied."""
     lender = Lender(slots=1, count=0)
     lender.lend_read_only()
     view = lender.view(1)

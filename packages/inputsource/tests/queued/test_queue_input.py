@@ -48,7 +48,7 @@ def running(source):
 
 
 class Gated(ListFlow):
-    """Yields 0, 1, …, and fails or goes on behind a gate; says when it came there."""
+    """Yields 0, 1, …, and fails or continues behind a gate; signals its arrival there."""
 
     def __init__(self, open_count, fails=True):
         super().__init__([[k] for k in range(1000)])
@@ -77,7 +77,7 @@ def test_tensors_have_the_declared_shapes():
         assert image.device == "/device:CPU:0"
 
 
-def test_on_the_cpu_whatever_the_tower():
+def test_on_the_cpu_for_any_tower():
     source = QueueInput([[1]])
     with tf.device("/gpu:0"):
         source.setup([N])
@@ -91,7 +91,7 @@ def test_passes_repeat():
         assert [session.run(n) for _ in range(7)] == [0, 1, 2, 0, 1, 2, 0]
 
 
-def test_each_tower_takes_datapoints_of_its_own():
+def test_each_tower_takes_separate_datapoints():
     source, first = build([[k] for k in range(100)], infinite=False)
     [second] = source.get_input_tensors()
     with running(source) as session:
@@ -106,8 +106,8 @@ def test_hooks_cost_a_step_nothing():
         assert type(hook).after_run is tf.train.SessionRunHook.after_run
 
 
-def test_forgotten_hooks_are_told(graph, capfd):
-    """Nobody fills the queue then, and no op of a step shall have to look whether anybody does."""
+def test_forgotten_hooks_cause_a_warning(graph, capfd):
+    """The queue stays empty then, and ops of a step must not check for it."""
     build(ListFlow(range(3)))
     with tf.train.MonitoredTrainingSession():
         pass
@@ -115,7 +115,7 @@ def test_forgotten_hooks_are_told(graph, capfd):
     assert capfd.readouterr().err.count(message) == 1
 
 
-def test_hooks_that_are_passed_are_not_told(graph, capfd):
+def test_passed_hooks_cause_no_warning(graph, capfd):
     source, _ = build(ListFlow([[0], [1]]))
     with tf.train.MonitoredTrainingSession(hooks=source.hooks()):
         pass
@@ -131,7 +131,7 @@ def test_placeholders_leave_the_names_to_the_model(graph):
 # Errors
 
 
-def test_an_error_arrives_after_what_was_enqueued_with_its_traceback():
+def test_an_error_follows_the_enqueued_datapoints_with_its_traceback():
     source, n = build(ListFlow([[0], [1], [2]], fails_at=2))
     taken = []
     with pytest.raises(FlowFailure, match="datapoint 2 cannot be made") as caught, running(source) as session:
@@ -188,7 +188,7 @@ def test_an_error_in_a_later_round():
         session.run(n)
 
 
-def test_the_flow_raises_what_sessions_swallow():
+def test_the_flow_raises_errors_that_sessions_swallow():
     class Ends:
         def __iter__(self):
             yield [0]
@@ -288,7 +288,7 @@ def test_reset_needs_the_session():
         source.reset_state()
 
 
-def test_the_first_reset_keeps_what_is_prefetched():
+def test_the_first_reset_keeps_prefetched_datapoints():
     flow = ListFlow([[0], [1]])
     started = []
     flow.__class__ = type(
@@ -314,7 +314,7 @@ def test_reset_of_an_endless_source_with_a_full_queue():
 # The position
 
 
-def test_the_position_is_exact_after_every_step_whatever_is_prefetched():
+def test_the_position_is_exact_after_every_step_despite_prefetching():
     flow = ListFlow([[k] for k in range(1000)])
     source, n = build(flow, capacity=3)
     with running(source) as session:
@@ -360,7 +360,7 @@ def test_a_session_closed_under_the_source_cannot_tell():
 # Queues of one's own
 
 
-def test_a_queue_of_ones_own():
+def test_a_custom_queue():
     queue = tf.queue.PaddingFIFOQueue(5, [tf.int32], [[]])
     source, n = build(ListFlow([[0], [1]]), queue=queue)
     with running(source) as session:
@@ -444,7 +444,7 @@ def test_the_name_of_the_statistic_does_not_depend_on_the_scope():
     assert size.op.name == "QueueInput/queue_size"
 
 
-def test_a_full_queue_is_refilled_whatever_was_taken_of_it():
+def test_a_full_queue_is_refilled_after_any_takes():
     """The thread rests while a part of a full queue is taken, and no take waits for the rest to end."""
     flow = ListFlow([[k] for k in range(400)])
     source, n = build(flow, capacity=40)

@@ -75,7 +75,7 @@ def test_put_needs_a_session(source):
         source.put(batch(0))
 
 
-def test_there_is_no_pass_to_begin_anew(source):
+def test_a_pass_cannot_be_restarted(source):
     source.get_input_tensors()
     with running(source), pytest.raises(NotRunningError, match="the training creates the batches"):
         source.reset_state()
@@ -103,7 +103,7 @@ def test_large_ones_and_such_of_other_kinds_are_put_by_themselves(source):
     assert [(each[0][0, 0], each[1][0]) for each in found] == [(number, number) for number in range(6)]
 
 
-def test_what_is_put_together_may_be_written_to_afterwards(source):
+def test_combined_arrays_may_be_modified_afterwards(source):
     _, y = source.get_input_tensors()
     batches = [batch(1), batch(2)]
     with running(source) as session:

@@ -43,7 +43,7 @@ def run(source, takes):
     return x.shape.as_list(), found, state
 
 
-def test_a_session_takes_what_is_sent():
+def test_a_session_takes_the_sent_datapoints():
     with DataFlowSender(batches(), "tcp://127.0.0.1:*") as sender:
         thread = threading.Thread(target=sender.run, args=(1,))
         thread.start()
@@ -52,7 +52,7 @@ def test_a_session_takes_what_is_sent():
     assert (shape, found, state) == ([4, 2], list(range(6)), {"live": {}})
 
 
-def test_it_goes_on_with_the_next_pass():
+def test_it_continues_with_the_next_pass():
     with DataFlowSender(batches(3), "tcp://127.0.0.1:*") as sender:
         thread = threading.Thread(target=run_until_closed, args=(sender,))
         thread.start()

@@ -17,7 +17,7 @@ check = compile_check([IMAGE, LABEL])
 
 
 def aligned(shape, dtype="float32", offset=0):
-    """An array whose address is a multiple of 64, plus an offset."""
+    """An array at an address that is a multiple of 64, plus an offset."""
     count = int(np.prod(shape)) * np.dtype(dtype).itemsize
     memory = np.zeros(count + 128, "uint8")
     start = -memory.ctypes.data % 64 + offset
@@ -100,7 +100,7 @@ def test_plain_python_values_are_converted(value, component, expected):
         ([[[1, 2]], None], DatapointTypeError, r"component 1 \('label'\): received dtype object"),
     ],
 )
-def test_what_does_not_fit_is_named(datapoint, error, message):
+def test_mismatches_are_named(datapoint, error, message):
     with pytest.raises(error, match=message) as caught:
         check(datapoint)
     assert isinstance(caught.value, DatapointError) and isinstance(caught.value, ValueError)
@@ -131,7 +131,7 @@ def test_memory_that_may_be_written_to_is_copied_where_tensorflow_would_not(offs
 
 
 @pytest.mark.parametrize("offset", [4, 16, 32])
-def test_what_tensorflow_copies_is_not_copied_here(offset):
+def test_arrays_copied_by_tensorflow_are_not_copied_here(offset):
     array = aligned((4, 2), offset=offset)
     assert check([array, 0])[0] is array
 
@@ -256,7 +256,7 @@ def test_a_python_number_is_rounded_and_no_more(value, dtype):
     assert taken.dtype == dtype and taken == np.asarray(value).astype(dtype)
 
 
-def test_not_a_number_stays_what_it_is():
+def test_nan_stays_nan():
     assert np.isnan(of("float32")([[float("nan"), 1.0]])[0]).tolist() == [True, False]
 
 
@@ -286,7 +286,7 @@ def test_a_buffer_that_is_no_array_is_copied():
         ([["a"], ["b", "c"]], r"received \['a'\] of type list"),
     ],
 )
-def test_what_is_no_text_is_refused(value, message):
+def test_values_that_are_not_text_are_refused(value, message):
     with pytest.raises(DatapointTypeError, match=r"component 0 \('text'\): " + message):
         compile_check([TEXT])([value])
 

@@ -148,7 +148,7 @@ def test_on_the_devices_of_the_towers():
             assert sorted(session.run(tensors)) == [2 * step, 2 * step + 1]
 
 
-def test_on_a_device_of_its_own():
+def test_on_a_separate_device():
     build(QueueInput(flow_of(1)), device="/cpu:1")
     [area] = [op.device for op in tf.get_default_graph().get_operations() if op.type == "Stage"]
     assert area == "/device:CPU:1"
@@ -159,7 +159,7 @@ def test_on_a_device_of_its_own():
 
 def test_a_run_that_needs_only_some_towers_makes_the_next_one_fail():
     source, tensors = build(QueueInput(flow_of(100)), towers=2)
-    # The run finds it, or the thread that stages the next round does: whoever comes first.
+    # Either the run detects it, or the thread that stages the next round.
     with (
         pytest.raises((tf.errors.InvalidArgumentError, StagingError), match=r"all towers or of none"),
         running(source) as session,
@@ -170,7 +170,7 @@ def test_a_run_that_needs_only_some_towers_makes_the_next_one_fail():
 
 
 @pytest.mark.parametrize("used", [0, 1])
-def test_runs_that_go_on_needing_only_some_towers_fail(used):
+def test_runs_that_repeatedly_use_only_some_towers_fail(used):
     source, tensors = build(QueueInput(flow_of(100)), towers=2)
     with (
         pytest.raises(StagingError, match=rf"the towers \[{1 - used}\] \(from 0\) was skipped"),
@@ -189,7 +189,7 @@ def test_runs_that_need_no_input_disturb_nothing():
             assert sorted(session.run(tensors)) == [2 * step, 2 * step + 1]
 
 
-def test_what_cannot_be_staged():
+def test_sources_that_cannot_be_staged():
     with pytest.raises(TypeError, match="wraps an InputSource"):
         StagingInput(flow_of(1))
     with pytest.raises(ValueError, match="at least 1; received 0"):
@@ -263,7 +263,7 @@ def test_the_position_while_the_source_is_being_taken_from(inner):
                 assert session.run(n) == step + 1
 
 
-def test_a_source_is_asked_for_its_position_while_nobody_takes():
+def test_positions_are_read_while_no_take_is_active():
     seen = []
 
     class Asked(ProxyInputSource):

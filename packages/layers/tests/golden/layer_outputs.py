@@ -1,4 +1,4 @@
-"""What a golden file holds of a layer: an input, variables by name, and the outputs that they give."""
+"""The content of a golden file of a layer: an input, variables by name, and the outputs."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from layer_table import CASES
 
 
 def main() -> int:
-    """Writes what is missing; 1 if there was nothing to write."""
+    """Writes missing files; returns 1 if there was nothing to write."""
     missing = [case for case in CASES if case.reference is not None and not path_of(case).exists()]
     if not missing:
         print("all golden files are there, and none is ever written again", file=sys.stderr)

@@ -30,7 +30,7 @@ KERNEL = _rng.normal(size=(3, 3, 2, 4)).astype("float32")
 WEIGHTS = _rng.normal(size=(36, 3)).astype("float32")
 IMAGES = _rng.normal(1, 2, size=(8, 5, 5, 2)).astype("float32")
 LABELS = _rng.normal(size=(8, 3)).astype("float32")
-# What each library calls the sum of squares is another multiple of it; the cost is 0.05 of the sum.
+# Libraries scale the sum of squares differently; the cost is 0.05 of the sum.
 SQUARES = 0.05
 
 
@@ -231,14 +231,14 @@ def test_two_towers_that_share_train_as_in_our_layers(library: str) -> None:
     np.testing.assert_allclose(theirs, ours, rtol=2e-4)
 
 
-def test_towers_with_variables_of_their_own(library: str) -> None:
+def test_towers_with_separate_variables(library: str) -> None:
     """Each has its own costs of weights."""
     ours, theirs = _train_ours(2, True, 1), _train(LIBRARIES[library](), 2, True, 1)
     np.testing.assert_allclose(theirs, ours, rtol=2e-4)
 
 
 def test_averages_and_evaluation(library: str) -> None:
-    """The averages move once per step, are saved with the model, and are what an evaluation normalises by."""
+    """The averages move once per step, are saved with the model, and normalise in evaluations."""
     network = LIBRARIES[library]()
     with tf.Graph().as_default(), tf.Session() as session:
         with TowerContext("", is_training=True):

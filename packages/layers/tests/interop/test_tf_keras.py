@@ -1,4 +1,4 @@
-"""Models of tf_keras in towers: names, costs, and what cannot be adapted."""
+"""Models of tf_keras in towers: names, costs, and refused models."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _names(key: str) -> list[str]:
 
 
 def test_a_model_of_inputs(run: Run) -> None:
-    """What it adds for its own symbols, which no call computes, does not count."""
+    """Losses of its symbolic inputs, which no call computes, do not count."""
     costs = []
     for index, reuse in enumerate([None, True]):
         with TowerContext(f"tower{index}", is_training=True, index=index, num_towers=2, reuse=reuse):

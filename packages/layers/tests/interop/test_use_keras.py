@@ -35,7 +35,7 @@ def _names(variables: Any) -> list[str]:
 
 
 class Block(keras.Model):
-    """A model with layers as attributes, a variable of its own, and a cost."""
+    """A model with layers as attributes, a separate variable, and a cost."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
@@ -207,7 +207,7 @@ def test_costs_of_outputs_are_each_towers_own(run: Run) -> None:
         np.testing.assert_allclose(cost, expected, rtol=1e-5)
 
 
-def test_what_add_loss_adds(run: Run, tower: TowerContext) -> None:
+def test_costs_of_add_loss(run: Run, tower: TowerContext) -> None:
     use_keras(Block)(tf.ones([2, 4]))
     assert run(regularize_cost_from_collection()) == 2.0
 
@@ -293,12 +293,12 @@ class Elsewhere(keras.Layer):
         (lambda: 3, "returned 3; expected a layer or model of Keras 3 or of tf_keras"),
     ],
 )
-def test_what_cannot_be_adapted(tower: TowerContext, make: Any, message: str) -> None:
+def test_models_that_cannot_be_adapted(tower: TowerContext, make: Any, message: str) -> None:
     with pytest.raises(KerasLayerError, match=message):
         use_keras(make)(tf.ones([2, 4]))
 
 
-def test_what_is_no_model(tower: TowerContext) -> None:
+def test_objects_that_are_not_models(tower: TowerContext) -> None:
     with pytest.raises(
         KerasLayerError, match="received 3; expected a layer or model of Keras, or a function"
     ):

@@ -35,7 +35,7 @@ def ghost_batch_norm(x: np.ndarray, variables: Variables) -> np.ndarray:
 
 
 def corrections(x: np.ndarray, variables: Variables) -> Variables:
-    """What batch renormalisation takes as constant in its gradient."""
+    """The constants in the gradient of batch renormalisation."""
     axes = tuple(range(x.ndim - 1))
     mean, deviation = x.mean(axes), np.sqrt(x.var(axes) + 1e-5)
     r = np.clip(deviation / variables["renorm_stddev"], 1 / 1.5, 1.5)

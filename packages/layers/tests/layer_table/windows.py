@@ -37,7 +37,7 @@ def windows(
     dilation_rate: int | Pair = 1,
     value: float = 0.0,
 ) -> np.ndarray:
-    """What a window covers at each place: `[N, H', W', height, width, C]`."""
+    """The elements of a window at each position: `[N, H', W', height, width, C]`."""
     size, steps, dilations = pair(size), pair(strides), pair(dilation_rate)
     x = pad(x, size, steps, padding, dilations, value)
     rows, columns = (
@@ -62,7 +62,7 @@ def convolve(x: np.ndarray, kernel: np.ndarray, split: int = 1, **window: Any) -
 
 
 def convolve_depthwise(x: np.ndarray, kernel: np.ndarray, **window: Any) -> np.ndarray:
-    """Convolution of each channel with kernels of its own, `[height, width, channels, times]`."""
+    """Convolution of each channel with separate kernels, `[height, width, channels, times]`."""
     out = np.einsum("nhwijc,ijcm->nhwcm", windows(x, kernel.shape[:2], **window), kernel)
     return out.reshape(*out.shape[:3], kernel.shape[2] * kernel.shape[3])
 

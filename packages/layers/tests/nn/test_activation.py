@@ -47,7 +47,7 @@ def test_options_come_by_argscope(graph: tf.Graph) -> None:
 
 
 class TestPReLU:
-    def test_one_slope_for_what_is_negative(self, run: Run) -> None:
+    def test_one_slope_for_negative_values(self, run: Run) -> None:
         out = PReLU("act", tf.constant([-4.0, 0.0, 3.0]), init=0.25)
         assert run(out).tolist() == [-1.0, 0.0, 3.0]
         assert out.variables.alpha.shape == []
@@ -68,7 +68,7 @@ class TestPReLU:
         assert by_input.tolist() == [0.25, 0.25, 1.0, 1.0]
         assert by_slope == -4.0
 
-    def test_what_is_infinite(self, run: Run) -> None:
+    def test_infinite_values(self, run: Run) -> None:
         assert run(PReLU(tf.constant([-np.inf, np.inf]), 0.5)).tolist() == [-np.inf, np.inf]
 
     def test_bad_arguments(self, graph: tf.Graph) -> None:

@@ -14,7 +14,7 @@ HALVES = [tf.float16, tf.bfloat16]
 class TestRms:
     @pytest.mark.parametrize("dtype", [*HALVES, tf.float32, tf.float64], ids=lambda dtype: dtype.name)
     def test_value_and_dtype(self, run: Any, dtype: tf.DType) -> None:
-        values = np.random.default_rng(0).normal(size=[7, 5]) * 300  # whose squares are too large for float16
+        values = np.random.default_rng(0).normal(size=[7, 5]) * 300  # their squares are too large for float16
         x = tf.cast(tf.constant(values), dtype)
         out = rms(x)
         assert (out.dtype, out.shape.as_list()) == (dtype, [])

@@ -160,7 +160,7 @@ def test_a_first_state_stays_where_there_are_no_times(graph: tf.Graph) -> None:
 
 
 @pytest.mark.slow
-def test_what_follows_an_end_does_not_matter(run: Run) -> None:
+def test_values_after_an_end_do_not_matter(run: Run) -> None:
     x = sequences()
     other = x.copy()
     other[1, 0:], other[2, 3:] = 7, -9

@@ -107,7 +107,7 @@ def test_a_tower_for_samples_finds_the_variables(graph: tf.Graph) -> None:
     assert names() == [f"rnn/{name}" for name in LSTM_VARIABLES]
 
 
-def test_one_cell_makes_layers_of_their_own(graph: tf.Graph) -> None:
+def test_one_cell_makes_separate_layers(graph: tf.Graph) -> None:
     cell = GRUCell(4)
     RNN("a", tf.ones([2, 5, 3]), cell)
     RNN("b", tf.ones([2, 5, 8]), cell)

@@ -1,4 +1,4 @@
-"""Networks of TensorFlow 1: `tensorflow_1.npz` has their variables, and what its own cells made of them.
+"""Networks of TensorFlow 1: `tensorflow_1.npz` has their variables and the results of its cells.
 
 It was written with `dynamic_rnn(MultiRNNCell([BasicLSTMCell(6), GRUCell(3)]), x, lengths)` and
 `bidirectional_dynamic_rnn(BasicLSTMCell(6), GRUCell(3), x, lengths)`. It is golden, and is not written anew.
@@ -53,7 +53,7 @@ def test_outputs_and_states_are_those_of_then(graph: tf.Graph, name: str) -> Non
         np.testing.assert_allclose(state, THEN[key], rtol=1e-5, atol=1e-6)
 
 
-def test_they_go_on_in_16_bits(graph: tf.Graph) -> None:
+def test_they_continue_in_16_bits(graph: tf.Graph) -> None:
     """As when such a network is trained further, with a state in float32."""
     with mixed_precision(tf.bfloat16):
         out = build("rnn", tf.constant(THEN["x"]))

@@ -78,7 +78,7 @@ def test_scope_belongs_to_one_thread() -> None:
 
 
 @pytest.mark.parametrize("bad", [tf.nn.relu, "Conv2D", None, [Conv2D, print]])
-def test_what_is_no_layer_is_refused(bad: Any) -> None:
+def test_other_objects_than_layers_are_refused(bad: Any) -> None:
     message = "argscope needs a registered layer or a list of them.*received.*register_layer"
     with pytest.raises(NotALayerError, match=message), argscope(bad, filters=3):
         pass
@@ -135,7 +135,7 @@ def test_a_context_manager_may_hold_a_scope_for_its_caller() -> None:
     assert get_arg_scope() == {}
 
 
-def test_a_generator_may_call_what_opens_a_scope(graph: tf.Graph) -> None:
+def test_a_generator_may_call_a_function_that_opens_a_scope(graph: tf.Graph) -> None:
     def build() -> int:
         with argscope(Conv2D, filters=3):
             return len(get_arg_scope())

@@ -22,7 +22,7 @@ from towerpack_layers import (
 
 
 def dense(inputs: tf.Tensor, units: int = 1, name: str | None = None, **others: Any) -> tf.Tensor:
-    """As another library has it, with a scope of its own."""
+    """Like in another library, with a separate scope."""
     with tf.variable_scope(name, "dense"):
         return tf.matmul(inputs, tf.get_variable("kernel", [inputs.shape[-1], units]), name="MatMul")
 
@@ -70,7 +70,7 @@ class TestOneFunction:
         [3, dict, "dense", lambda: 1, functools.partial(dense)],
         ids=["number", "class", "name", "no argument", "no name"],
     )
-    def test_what_is_no_layer_function_is_refused(self, bad: Any) -> None:
+    def test_other_objects_than_layer_functions_are_refused(self, bad: Any) -> None:
         with pytest.raises(NotALayerError, match="a function with a layer's input as its first parameter"):
             enable_argscope_for_function(bad)
 
@@ -137,6 +137,6 @@ class TestModules:
         assert tf.nn.max_pool2d is original
 
     @pytest.mark.parametrize("bad", [dense, "tf_slim", None], ids=["function", "name", "None"])
-    def test_what_is_no_module_is_refused(self, bad: Any) -> None:
+    def test_other_objects_than_modules_are_refused(self, bad: Any) -> None:
         with pytest.raises(NotALayerError, match="enable_argscope_for_module needs a module, received"):
             enable_argscope_for_module(bad)

@@ -96,7 +96,7 @@ class TestARetry:
             assert MaxPooling("p", x, 2).name == "tower0/net/p/output:0"
         assert [v.name for v in tf.global_variables()] == ["net/c/W:0", "net/c/b:0"]
 
-    def test_after_variables_were_made_says_so(self, graph: tf.Graph) -> None:
+    def test_after_variables_were_created_the_error_lists_them(self, graph: tf.Graph) -> None:
         x = tf.ones([1, 2])
         with pytest.raises(KeyError, match="broken"):
             FullyConnected("c", x, 3, activation=fail)
@@ -112,7 +112,7 @@ class TestARetry:
         assert Nested("n", tf.ones([1, 2])).name == "n/output:0"
         assert [v.name for v in tf.global_variables()] == ["n/fc/W:0", "n/fc/b:0"]
 
-    def test_shares_what_was_made_if_told_to(self, graph: tf.Graph) -> None:
+    def test_shares_variables_on_request(self, graph: tf.Graph) -> None:
         x = tf.ones([1, 2])
         with pytest.raises(KeyError, match="broken"):
             FullyConnected("c", x, 3, activation=fail)

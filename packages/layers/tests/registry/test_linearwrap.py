@@ -49,7 +49,7 @@ def test_tensorflow_functions(run: Any) -> None:
         wrap.tf.nn.no_such_function()
 
 
-def test_print_tensor_goes_on(graph: tf.Graph, capsys: pytest.CaptureFixture[str]) -> None:
+def test_print_tensor_returns_the_wrap(graph: tf.Graph, capsys: pytest.CaptureFixture[str]) -> None:
     x = tf.ones([2, 3], name="x")
     assert LinearWrap(x).print_tensor()() is x
     assert "x:0" in capsys.readouterr().out

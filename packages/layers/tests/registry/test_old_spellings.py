@@ -101,7 +101,7 @@ def test_both_spellings_are_an_error(graph: tf.Graph) -> None:
     assert tf.global_variables() == []
 
 
-def test_what_no_layer_ever_took_is_an_error(graph: tf.Graph) -> None:
+def test_arguments_of_no_layer_are_errors(graph: tf.Graph) -> None:
     with pytest.raises(LayerArgumentError, match=r"unexpected keyword argument 'out_dim'.*takes: filters"):
         Conv2D("c", tf.ones(IMAGE), 4, 3, out_dim=3)
     with pytest.raises(LayerArgumentError, match="argscope: MaxPooling does not take 'nl'"):

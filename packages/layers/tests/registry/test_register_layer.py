@@ -130,7 +130,7 @@ class TestTwoLayersOfOneName:
         r"another name.*reuse=True"
     )
 
-    def test_error_names_the_scope_and_says_what_to_do(self, graph: tf.Graph) -> None:
+    def test_the_error_names_the_scope_and_the_remedy(self, graph: tf.Graph) -> None:
         x = tf.ones([1, 4, 4, 1])
         with tf.variable_scope("net"):
             MaxPooling("a", x, 2)

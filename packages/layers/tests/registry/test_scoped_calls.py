@@ -26,7 +26,7 @@ def line() -> int:
     return frame.f_back.f_lineno
 
 
-def test_each_default_is_told_with_its_place(graph: tf.Graph) -> None:
+def test_each_default_is_listed_with_its_place(graph: tf.Graph) -> None:
     x = tf.ones([1, 8, 8, 1])
     with argscope(Conv2D, filters=2, kernel_size=3, activation=tf.nn.relu), argscope(FullyConnected, units=3):
         outer = line() - 1
@@ -58,7 +58,7 @@ def test_nothing_to_tell(graph: tf.Graph) -> None:
     assert repr(argscope.explain()) == "No layer of this graph was built inside of an argscope."
 
 
-def test_towers_that_share_are_told_once(graph: tf.Graph) -> None:
+def test_towers_that_share_variables_are_listed_once(graph: tf.Graph) -> None:
     for index in range(2):
         context = TowerContext(f"t{index}", is_training=True, index=index, num_towers=2, reuse=index > 0)
         with context, argscope(Dropout, rate=0.3), argscope(FullyConnected, units=3):

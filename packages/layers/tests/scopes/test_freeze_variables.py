@@ -85,7 +85,7 @@ def test_towers_that_share_add_it_once(graph: tf.Graph) -> None:
     assert names(tf.model_variables()) == names(tf.global_variables()) == ["fc/W", "fc/b"]
 
 
-def test_what_trains_already_cannot_be_frozen(graph: tf.Graph) -> None:
+def test_trainable_variables_cannot_be_frozen_later(graph: tf.Graph) -> None:
     FullyConnected("fc", tf.ones([1, 2]), 3)
     message = r"freeze_variables: the variable 'fc/W' already exists and is trainable.*in every tower"
     again = tf.variable_scope("", reuse=True)

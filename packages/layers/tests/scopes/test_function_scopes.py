@@ -161,7 +161,7 @@ class TestUnderNameScope:
         ]
         assert double(x, name_scope="around/mine/").op.name == "around/mine/out_1"
 
-    def test_a_name_of_the_caller_that_is_taken_is_told(
+    def test_a_used_name_of_the_caller_is_logged(
         self, graph: tf.Graph, caplog: pytest.LogCaptureFixture
     ) -> None:
         @under_name_scope()
@@ -219,7 +219,7 @@ class TestUnderVariableScope:
 @pytest.mark.parametrize(
     "decorator", [auto_reuse_variable_scope, under_name_scope("scope"), under_variable_scope]
 )
-def test_what_cannot_be_decorated(decorator: Any) -> None:
+def test_objects_that_cannot_be_decorated(decorator: Any) -> None:
     def generator() -> Iterator[int]:
         yield 1
 

@@ -91,7 +91,7 @@ def test_one_update_in_a_step_however_often_a_weight_is_read(graph: tf.Graph, it
             np.testing.assert_allclose(session.run(vector), layer.vector, rtol=1e-4, atol=1e-5)
 
 
-def test_towers_with_weights_of_their_own_have_vectors_of_their_own(graph: tf.Graph) -> None:
+def test_towers_with_separate_weights_have_separate_vectors(graph: tf.Graph) -> None:
     for index in range(2):
         scope = f"tower{index}" if index else ""
         context = TowerContext(
@@ -102,7 +102,7 @@ def test_towers_with_weights_of_their_own_have_vectors_of_their_own(graph: tf.Gr
     assert names("variables") == ["fc/W", "fc/W/u", "tower1/fc/W", "tower1/fc/W/u"]
 
 
-def test_inference_stores_nothing_and_sees_what_the_next_step_sees(graph: tf.Graph) -> None:
+def test_inference_stores_nothing_and_equals_the_next_step(graph: tf.Graph) -> None:
     outs = []
     for name, is_training in (("", True), ("first", False), ("second", False)):
         with (
@@ -170,7 +170,7 @@ def test_another_scope_may_replace_variables(graph: tf.Graph, outside: bool) -> 
         session.run(tf.global_variables_initializer())
         for _ in range(60):
             value = session.run(out)
-    # What is doubled afterwards has twice the norm.
+    # A weight doubled afterwards has twice the norm.
     assert largest(value) == pytest.approx(1 if outside else 2, abs=1e-3)
 
 

@@ -66,7 +66,7 @@ class TestCustomGetter:
 
 
 class TestRemap:
-    def test_layers_compute_with_what_the_function_returns(self, run: Any) -> None:
+    def test_layers_compute_with_the_result_of_the_function(self, run: Any) -> None:
         with remap_variables(binarize):
             out = Conv2D("c", tf.ones([1, 4, 4, 1]), 2, 3, padding="valid")
         kernel = tf.trainable_variables()[0]

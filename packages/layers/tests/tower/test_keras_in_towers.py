@@ -95,7 +95,7 @@ def test_a_layer_that_was_built_before_the_training_tower(graph: tf.Graph, name:
 
 
 def test_updates_that_a_step_runs(graph: tf.Graph) -> None:
-    """A user may collect by hand what Keras forgets."""
+    """A user may manually collect the updates that Keras omits."""
     layer = keras.layers.BatchNormalization()
     with TowerContext("InferenceTower", is_training=False):
         layer(tf.ones([4, 6]))

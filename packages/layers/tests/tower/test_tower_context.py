@@ -49,7 +49,7 @@ def test_context_is_frozen() -> None:
         TowerContext("", is_training=True).index = 1
 
 
-def test_name_scope_starts_at_the_root_whatever_is_open(graph: tf.Graph) -> None:
+def test_the_name_scope_starts_at_the_root_inside_other_scopes(graph: tf.Graph) -> None:
     with tf.name_scope("outer"), TowerContext("tower0", is_training=True):
         assert tf.constant(1, name="c").name == "tower0/c:0"
     with tf.name_scope("other"), TowerContext("", is_training=True):
@@ -177,7 +177,7 @@ def test_context_belongs_to_one_thread(graph: tf.Graph) -> None:
     assert seen == {"a": "a", "b": "b"}
 
 
-def test_get_collection_in_tower_holds_what_was_added(graph: tf.Graph) -> None:
+def test_get_collection_in_tower_returns_added_items(graph: tf.Graph) -> None:
     tf.add_to_collection("things", "before")
     with TowerContext("", is_training=True) as tower:
         tf.add_to_collection("things", "inside")

@@ -14,7 +14,7 @@ from towerpack_callbacks import (
 
 
 class Busy(Callback):
-    """Writes down the step of everything it does; what it fetches has an effect in the graph."""
+    """Records the step of each action; its fetches have an effect in the graph."""
 
     def __init__(self):
         self.calls = []

@@ -169,7 +169,7 @@ def test_damage_is_refused_or_read_but_never_an_error_of_another_type(tmp_path_f
         (field(2, field(5, "text")), "field 5 is not an integer"),
     ],
 )
-def test_what_is_no_model_is_refused(saved, content, message):
+def test_files_that_are_not_models_are_refused(saved, content, message):
     with pytest.raises(CheckpointError, match=message):
         load_caffe(saved(content))
     with pytest.raises(CheckpointError, match="cannot be read"):
@@ -223,7 +223,7 @@ def test_the_order_of_a_matrix_behind_the_data_must_be_given(saved):
         load_caffe(path, {"fc": (12,), "other": (1,)})
 
 
-def test_what_has_no_counterpart_is_kept_and_names_stay_unique(saved):
+def test_blobs_without_a_counterpart_are_kept_and_names_stay_unique(saved):
     prelu = layer("PReLU", "relu", ["x"], ["x"], normal(4))
     np.testing.assert_array_equal(load_caffe(saved(prelu))["relu/blob0"], normal(4))
     with pytest.raises(CheckpointError, match="two layers give 'relu/blob0'"):

@@ -1,4 +1,4 @@
-"""Checkpoints are there as a whole or not at all."""
+"""Checkpoints are written atomically."""
 
 import json
 import os
@@ -25,7 +25,7 @@ from towerpack_callbacks.checkpoint.format import TensorFile, wrong_file
 VALUES = {"a/W": np.arange(6, dtype=np.float32).reshape(2, 3), "step": np.int64(7)}
 
 
-def test_what_is_written_is_read(tmp_path):
+def test_a_written_checkpoint_is_read(tmp_path):
     path = write_checkpoint(tmp_path / "model-7", VALUES, {"epoch": 2})
     checkpoint = read_checkpoint(path)
     assert checkpoint.state == {"epoch": 2}
@@ -43,7 +43,7 @@ def test_writing_again_replaces(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["variables.data-00000-of-00001", "state.json", "variables.index"])
-def test_damage_is_noticed(tmp_path, name):
+def test_damage_is_detected(tmp_path, name):
     path = write_checkpoint(tmp_path / "model-7", VALUES, {"epoch": 2})
     content = bytearray((path / name).read_bytes())
     content[len(content) // 2] ^= 1
@@ -56,7 +56,7 @@ def test_damage_is_noticed(tmp_path, name):
 
 
 @pytest.mark.parametrize("name", ["variables.data-00000-of-00001", "state.json", "variables.index"])
-def test_what_is_cut_short_is_noticed(tmp_path, name):
+def test_truncation_is_detected(tmp_path, name):
     path = write_checkpoint(tmp_path / "model-7", VALUES, {"epoch": 2})
     (path / name).write_bytes((path / name).read_bytes()[:-1])
     with pytest.raises(
@@ -115,7 +115,7 @@ def test_every_bit_of_the_manifest_counts(tmp_path):
 
 
 @pytest.mark.parametrize("content", ["[]", "1", "null", "{}", '{"format": 1}', '{"format": "1"}'])
-def test_what_is_no_manifest(tmp_path, content):
+def test_files_that_are_not_manifests(tmp_path, content):
     path = write_checkpoint(tmp_path / "model-7", VALUES, {"epoch": 2})
     (path / "manifest.json").write_text(content)
     with pytest.raises(CheckpointError, match=r"manifest.json is damaged"):
@@ -259,7 +259,7 @@ def test_a_state_is_read_as_it_was_written(tmp_path, value):
 @pytest.mark.parametrize(
     "name", ["variables.index", "variables.data-00000-of-00001", "state.json", "manifest.json"]
 )
-def test_a_flipped_bit_in_any_file_is_noticed(tmp_path, name):
+def test_a_flipped_bit_in_any_file_is_detected(tmp_path, name):
     values = {"w": np.arange(100, dtype=np.float32), "text": np.array([b"ab", b""], object)}
     path = write_checkpoint(tmp_path / "model-1", values, {"loop": {"global_step": 1}})
     content = (path / name).read_bytes()

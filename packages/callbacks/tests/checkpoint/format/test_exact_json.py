@@ -1,4 +1,4 @@
-"""A state comes back from JSON as it was, in value and type, or is refused with its place."""
+"""A state is restored from JSON exactly, in value and type, or refused with its path."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Names that stand for checkpoints: links, files where there are no links, and copies that links became."""
+"""Pointers to checkpoints: links, files without support for links, and copied directories."""
 
 import errno
 import os
@@ -136,7 +136,7 @@ def test_a_file_that_names_no_checkpoint_stands_for_none(tmp_path, text):
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="needs a file longer than its size says")
 def test_a_text_that_is_longer_than_its_size_said_stands_for_none(tmp_path):
-    # So is a table that another thread adds a row to between a look at its size and its reading.
+    # Like a table to which another thread adds a row between the check of its size and the read.
     (tmp_path / "latest").symlink_to("/proc/self/status")
     assert target_of(tmp_path / "latest") is None
 

@@ -1,4 +1,4 @@
-"""What a saver fetches: copies that the graph makes, and what they are worth."""
+"""The fetches of a saver: copies made by the graph."""
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -10,7 +10,7 @@ from towerpack_callbacks.checkpoint.variables import add_copies, copies_or_varia
 GLOBALS = (tf.GraphKeys.GLOBAL_VARIABLES,)
 
 
-def test_variables_are_copied_whatever_their_type():
+def test_variables_of_any_type_are_copied():
     with tf.Graph().as_default() as graph, tf.Session() as sess:
         tf.get_variable("a/real", initializer=np.float32([1, 2]))
         tf.get_variable("whole", initializer=np.int64(3))
@@ -31,7 +31,7 @@ def test_variables_are_copied_whatever_their_type():
             np.testing.assert_array_equal(value, expected[name], err_msg=name, strict=True)
 
 
-def test_a_copy_stays_as_it_is_while_training_goes_on():
+def test_a_copy_is_unchanged_while_training_continues():
     with tf.Graph().as_default() as graph, tf.Session() as sess:
         variable = tf.get_variable("v", initializer=np.zeros(100_000, np.float32))
         add_copies(graph, GLOBALS)

@@ -1,4 +1,4 @@
-"""Values of every type that a variable may have come back from files exactly, or are refused by name."""
+"""Values of all variable types are restored from files exactly, or refused by name."""
 
 import numpy as np
 import pytest

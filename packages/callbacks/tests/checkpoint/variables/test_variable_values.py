@@ -68,7 +68,7 @@ def test_variables_that_share_an_initial_value_get_their_own():
             np.testing.assert_array_equal(sess.run(variable), values[variable.op.name])
 
 
-def test_what_can_be_fed_while_all_are_initialised():
+def test_values_that_can_be_fed_during_initialisation():
     with tf.Graph().as_default() as graph, tf.Session() as sess:
         drawn = tf.random_normal([3])
         for name in ("a", "b"):

@@ -1,4 +1,4 @@
-"""Lines and tables of statistics, and how they go on after a crash."""
+"""Lines and tables of statistics, and their continuation after a crash."""
 
 import csv
 import itertools
@@ -16,13 +16,13 @@ from towerpack_callbacks.monitors.rows import StepRow
 
 
 def resumed_at(log_dir, global_step):
-    """A trainer whose run goes on after a step."""
+    """A trainer with a run that continues after a step."""
     loop = LoopState(steps_per_epoch=3, global_step=global_step)
     return types.SimpleNamespace(graph=tf.Graph(), log_dir=log_dir, loop=loop)
 
 
 def cut(path, last_step):
-    """Lets a JSONWriter go on with a file after a step, and put nothing."""
+    """Makes a JSONWriter continue a file after a step, without new statistics."""
     writer = JSONWriter(path.name)
     writer.setup_graph(resumed_at(path.parent, last_step))
     writer._before_train()
@@ -102,7 +102,7 @@ def test_a_column_that_comes_later_stands_on_the_right(line):
 
 
 @pytest.mark.parametrize("torn", ["", "3,9,1", "3,9,1.5,2.", "\0\0,\0"])
-def test_a_table_goes_on_after_a_crash(tmp_path, torn):
+def test_a_table_continues_after_a_crash(tmp_path, torn):
     path = tmp_path / "stats.csv"
     path.write_text("epoch_num,global_step,a,b\n1,3,0.5,\n2,6,0.25,1.0\n" + torn)
     trainer = resumed_at(tmp_path, 3)
@@ -151,7 +151,7 @@ def test_a_directory_that_vanishes_is_an_error_in_the_loop(line, monitor):
         line.run([Late(), Disturb(vanish)], monitors=[monitor()], max_epoch=5)
 
 
-def test_a_file_that_is_moved_away_is_made_anew(line):
+def test_a_file_that_is_moved_away_is_recreated(line):
     def rotate(path):
         os.rename(path / "stats.jsonl", path / "stats.old")
 

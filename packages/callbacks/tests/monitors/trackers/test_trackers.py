@@ -1,4 +1,4 @@
-"""What monitors of experiment trackers do, whatever the client; integration_tests has the real ones."""
+"""Common behaviour of experiment tracker monitors; integration_tests has real clients."""
 
 import json
 import sys
@@ -30,7 +30,7 @@ def test_a_missing_client_names_its_extra(monkeypatch, monitor, client, extra):
 
 
 class Notebook(Tracker):
-    """A tracker that writes down what it is told."""
+    """A tracker that records its calls."""
 
     def __init__(self, hparams=None):
         sys.modules["notebook_client"] = types.ModuleType("notebook_client")
@@ -81,7 +81,7 @@ def test_steps_come_in_their_order_and_rows_once(line):
     ]
 
 
-def test_a_run_goes_on_under_its_identifier_with_the_row_it_was_at(line):
+def test_a_resumed_run_keeps_its_identifier_and_row(line):
     first = Notebook()
     first.setup_graph(types.SimpleNamespace(graph=line.graph))
     first.load_state_dict({"run": "run-7", "row": {"epoch_num": 1, "global_step": 4, "a": 1.0}})
@@ -134,7 +134,7 @@ def test_histograms_of_tensorflows_own_summaries(line):
     assert (np.diff(edges) >= 0).all()
 
 
-def test_a_histogram_counts_what_is_finite(line):
+def test_a_histogram_counts_only_finite_values(line):
     values = np.concatenate([np.arange(100), [np.nan, np.inf]])
     monitor = Notebook()
     put = CallbackFactory(trigger=lambda self: self.trainer.monitors.put_histogram("a", values))

@@ -1,4 +1,4 @@
-"""Where the time of a run went, by its record."""
+"""The use of time of a run, from its record."""
 
 import json
 
@@ -29,14 +29,14 @@ def test_a_killed_and_resumed_run():
     assert [(one.kept_step, one.ended) for one in goodput.stretches] == [(50, False), (100, True)]
 
 
-def test_what_would_be_lost_of_a_run_that_is_dead_now():
+def test_steps_that_a_killed_run_would_lose():
     dead = segment((0, 0, 0), (10, 1, 10), (20, 2, 20))
     assert measure_goodput([dead], 10).seconds["lost since a checkpoint"] == 10
     assert measure_goodput([dead], None).seconds["lost since a checkpoint"] == 20
     assert measure_goodput([dead], 20).seconds["lost since a checkpoint"] == 0
 
 
-def test_nothing_of_nothing():
+def test_an_empty_record():
     assert measure_goodput([], None).share == 0.0
 
 
@@ -47,7 +47,7 @@ segments = st.lists(st.tuples(st.lists(events, min_size=1, max_size=4), st.boole
 
 
 @given(segments, st.none() | st.integers(0, 99))
-def test_parts_add_up_whatever_the_record(drawn, saved):
+def test_parts_add_up_for_any_record(drawn, saved):
     goodput = measure_goodput([segment(*its, ended=ended) for its, ended in drawn], saved)
     assert all(seconds >= 0 for seconds in goodput.seconds.values())
     assert 0 <= goodput.share <= 1

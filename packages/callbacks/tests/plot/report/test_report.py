@@ -61,7 +61,7 @@ def test_a_page_has_all_parts_and_escapes_them(run, report):
     assert "http:" not in page.replace("http://www.w3.org/2000/svg", "") and "https:" not in page
 
 
-def test_a_page_says_how_a_run_ended(tmp_path, report):
+def test_a_page_shows_the_end_of_a_run(tmp_path, report):
     end = {"event": "end", "time": 9, "epoch": 1, "step": 2}
     start = {**end, "event": "start", "format": 1}
     error = {"reason": f"ValueError: {EVIL}", "traceback": f"Traceback:\n{EVIL}"}
@@ -142,7 +142,7 @@ with tf.Graph().as_default():
 
 @pytest.mark.timeout(240)
 @pytest.mark.slow
-def test_a_killed_run_that_went_on(tmp_path, report):
+def test_a_killed_and_continued_run(tmp_path, report):
     place = str(tmp_path / "run")
     script = f"log_dir, last_step = {place!r}, 18\n{_TRAINING}"
     killed = subprocess.run([sys.executable, "-c", script], env=os.environ, check=False)

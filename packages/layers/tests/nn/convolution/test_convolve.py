@@ -114,7 +114,7 @@ print("alive")
 @pytest.mark.slow
 @pytest.mark.parametrize("switch", [{"TF_ENABLE_ONEDNN_OPTS": "0"}, {}], ids=["off", "of the processor"])
 def test_without_onednn(switch: dict[str, str]) -> None:
-    """In a process of its own, as TensorFlow reads the switch once; without one, the processor decides."""
+    """In a separate process, since TensorFlow reads the switch once; by default, the processor decides."""
     environment = {name: value for name, value in os.environ.items() if name != "TF_ENABLE_ONEDNN_OPTS"}
     environment |= switch
     command = [sys.executable, "-c", WITHOUT_ONEDNN]

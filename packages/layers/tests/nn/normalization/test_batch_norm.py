@@ -267,7 +267,7 @@ class TestTwoUsesInOneTower:
         with tf.Graph().as_default(), TowerContext("", is_training=True):
             out = BatchNorm("bn", tf.constant(first), momentum=0.5, ema_update=how)
             with tf.variable_scope("", reuse=True):
-                # What comes first in the code comes first, however long it takes.
+                # The first update in the code runs first, even if it takes longer.
                 again = BatchNorm("bn", tf.constant(second), momentum=0.5, ema_update=how)
             step = tf.group(*[*tf.get_collection(UPDATE_OPS), out.op, again.op][::order])
             with tf.Session() as session:

@@ -1,4 +1,4 @@
-"""Batch renormalisation: what it corrects by, and when its averages move."""
+"""Batch renormalisation: its corrections, and the updates of its averages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is special to layers that normalise each example by itself."""
+"""Properties of layers that normalise each example separately."""
 
 from __future__ import annotations
 

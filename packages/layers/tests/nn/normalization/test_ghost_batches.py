@@ -21,7 +21,7 @@ def batch(request: pytest.FixtureRequest) -> np.ndarray:
 
 
 @pytest.mark.slow
-def test_each_part_is_normalised_as_a_batch_of_its_own(run: Run, batch: np.ndarray) -> None:
+def test_each_part_is_normalised_as_a_separate_batch(run: Run, batch: np.ndarray) -> None:
     """Forward and backward; with the batch as its only part, as without parts."""
     weights = np.random.default_rng(1).normal(size=batch.shape).astype("f4")
     x = tf.constant(batch)
@@ -67,7 +67,7 @@ def test_channels_first(run: Run) -> None:
     np.testing.assert_allclose(last, first.transpose(0, 2, 3, 1), rtol=1e-5, atol=1e-5)
 
 
-def test_inference_knows_no_parts(run: Run) -> None:
+def test_inference_has_no_parts(run: Run) -> None:
     with TowerContext("", is_training=False):
         out = BatchNorm("bn", tf.ones([4, 2]), virtual_batch_size=2)
         odd = tf.placeholder_with_default(tf.ones([3, 2]), [None, 2])

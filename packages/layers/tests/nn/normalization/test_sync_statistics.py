@@ -81,7 +81,7 @@ def test_outside_training_nothing_is_exchanged(graph: tf.Graph) -> None:
     assert len(exchanged) == 2
 
 
-def test_towers_that_nobody_connects(graph: tf.Graph) -> None:
+def test_towers_without_a_connection(graph: tf.Graph) -> None:
     message = (
         r"BatchNorm\('bn'\).*the 2 towers are not connected: the context of 'tower0' has no cross_tower_sum"
     )
@@ -89,7 +89,7 @@ def test_towers_that_nobody_connects(graph: tf.Graph) -> None:
         BatchNorm("bn", tf.ones([4, 2]), sync_statistics=True)
 
 
-def test_a_tower_that_is_alone_says_what_is_not_synchronised(graph: tf.Graph) -> None:
+def test_a_single_tower_records_unsynchronised_layers(graph: tf.Graph) -> None:
     with TowerContext("", is_training=True):
         BatchNorm("bn0", tf.ones([4, 2]), sync_statistics=True)
         BatchNorm("bn1", tf.ones([4, 2]))

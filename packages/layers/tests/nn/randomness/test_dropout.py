@@ -37,7 +37,7 @@ def test_does_nothing(run: Run, options: dict[str, Any]) -> None:
     assert run(Dropout("d", tf.ones([100]), **options)).min() == 1.0
 
 
-def test_follows_the_tower_unless_told(run: Run) -> None:
+def test_follows_the_tower_by_default(run: Run) -> None:
     x = tf.ones([1000])
     with TowerContext("", is_training=True):
         training, told = Dropout("a", x), Dropout("b", x, training=False)
@@ -188,7 +188,7 @@ VALUES = [[-np.inf, np.inf, 1.0, -2.0] * 25]
 
 @pytest.mark.parametrize("seed", [None, 3])
 @pytest.mark.parametrize("noise_shape", [None, [1, 100]], ids=str)
-def test_what_is_dropped_is_zero_whatever_it_was(run: Run, seed: int | None, noise_shape: Any) -> None:
+def test_dropped_elements_are_zero_for_any_input(run: Run, seed: int | None, noise_shape: Any) -> None:
     x = tf.constant([*VALUES, [np.nan] * 100], tf.float32)
     with TowerContext("", is_training=True, random_seed=seed, step=tf.constant(7)):
         out = Dropout("d", x, rate=0.5, noise_shape=noise_shape)

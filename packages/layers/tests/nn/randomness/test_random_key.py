@@ -16,7 +16,7 @@ WIDTH = 64
 
 
 def draw(build: Build, steps: Sequence[int] = (5,), seed: int = 3, **tower: Any) -> list[Any]:
-    """What `build` makes in a tower of a new graph, at each of the steps of a new session."""
+    """The results of `build` in a tower of a new graph, at each step of a new session."""
     with tf.Graph().as_default(), tf.Session() as session:
         step = tf.placeholder(tf.int64, [])
         with TowerContext(tower.pop("name", ""), is_training=True, random_seed=seed, step=step, **tower):
@@ -40,7 +40,7 @@ def loop(times: int, body: Build) -> tf.Tensor:
 
 
 def in_loops() -> Any:
-    """Two loops with a layer of one name, and one with an unnamed layer, beside unnamed ones outside."""
+    """Two loops with layers of one name, and one with an unnamed layer, plus unnamed ones outside."""
     with tf.variable_scope("rnn1"):
         first = loop(4, lambda: mask("d"))
     with tf.variable_scope("rnn2"):
@@ -103,7 +103,7 @@ def test_other_seeds_and_towers_draw_others(build: Build, other: dict[str, Any])
 
 
 @everywhere
-def test_neither_the_towers_name_nor_what_else_is_in_the_graph_matters(build: Build) -> None:
+def test_the_towers_name_and_other_ops_do_not_matter(build: Build) -> None:
     def with_others() -> Any:
         with tf.variable_scope("others"):
             for name in "abc":
@@ -134,7 +134,7 @@ def test_a_function_that_may_be_called_twice_is_refused() -> None:
         draw(lambda: tf.function(lambda: loop(2, mask), autograph=False)())
 
 
-def test_without_a_seed_a_function_draws_anew_at_each_call() -> None:
+def test_without_a_seed_a_function_draws_new_numbers_at_each_call() -> None:
     with tf.Graph().as_default(), tf.Session() as session, TowerContext("", is_training=True):
         function = tf.function(mask, autograph=False)
         first, second = session.run([function(), function()])
@@ -153,7 +153,7 @@ def test_loops_of_old_control_flow_are_refused() -> None:
 
 
 def test_the_numbers_of_a_layer_outside_of_bodies_are_those_of_version_0_1() -> None:
-    """Checkpoints of then go on with the masks of then."""
+    """Old checkpoints resume with the old masks."""
     [masks] = draw(lambda: [mask("d"), mask()], seed=20_170)
     assert ["".join(str(int(value > 0)) for value in row) for row in flat(masks)] == [
         "1011000001110001110110001001010111000100000111100001101010111100",

@@ -12,7 +12,7 @@ both = pytest.mark.parametrize("draw", [random_normal, random_uniform])
 
 
 def drawn(draw: Any, steps: list[int], **tower: Any) -> list[list[float]]:
-    """What a new graph and a new session draw at the given steps."""
+    """The numbers drawn by a new graph and session at the given steps."""
     with tf.Graph().as_default(), tf.Session() as session:
         step = tf.placeholder(tf.int64, [])
         with TowerContext(**{"name": "", "is_training": True, "random_seed": 3, "step": step, **tower}):

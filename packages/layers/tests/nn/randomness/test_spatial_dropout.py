@@ -13,7 +13,7 @@ Run = Callable[..., Any]
 
 
 def masks(steps: list[int], x: Any, **options: Any) -> list[np.ndarray]:
-    """What a layer in a new graph makes of ones, at the given steps."""
+    """The results of a layer in a new graph for an input of ones, at the given steps."""
     with tf.Graph().as_default(), tf.Session() as session:
         step = tf.placeholder(tf.int64, [])
         with TowerContext("", is_training=True, random_seed=3, step=step):

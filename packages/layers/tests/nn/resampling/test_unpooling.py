@@ -38,7 +38,7 @@ def test_the_matrix_may_be_a_variable(run: Run, images: np.ndarray) -> None:
     np.testing.assert_allclose(run(tf.gradients(out, matrix)[0]), np.full([2, 2], images.sum()), rtol=1e-5)
 
 
-def test_zeros_stay_zeros_beside_what_is_infinite(run: Run) -> None:
+def test_zeros_stay_zeros_next_to_infinite_values(run: Run) -> None:
     value = run(FixedUnPooling("u", tf.fill([1, 1, 1, 1], np.inf), 2))
     assert value.reshape(-1).tolist() == [np.inf, 0, 0, 0]
 
