@@ -177,5 +177,5 @@ def test_mistakes_are_reported_before_the_training():
             compiled().fit(halves(), **wrong)
     surplus = KerasModel(network, [IMAGE], [LABEL, tf.TensorSpec([None], tf.int32, "other")])
     surplus.compile(tf.train.AdamOptimizer(), ["sparse_categorical_crossentropy"] * 2)
-    with pytest.raises(ModelError, match=r"has 1 outputs, and .* 2 specs"):
+    with pytest.raises(ModelError, match=r"has 1 outputs, but .* 2 specs"):
         surplus.fit([[np.ones((2, 4), np.float32), *[np.zeros(2, np.int32)] * 2]], log_dir=None, **QUIET)

@@ -258,14 +258,14 @@ class _CompiledModel(ModelDesc):
         if isinstance(outputs, Mapping):
             if set(outputs) != set(names):
                 raise ModelError(
-                    f"The Keras model has the outputs {', '.join(outputs)}, and KerasModel(targets=...) "
+                    f"The Keras model has the outputs {', '.join(outputs)}, but KerasModel(targets=...) has "
                     f"{', '.join(names)}; expected the same names."
                 )
             return [outputs[name] for name in names]
         listed = list(outputs) if isinstance(outputs, (list, tuple)) else [outputs]
         if len(listed) != len(names):
             raise ModelError(
-                f"The Keras model has {len(listed)} outputs, and KerasModel(targets=...) "
+                f"The Keras model has {len(listed)} outputs, but KerasModel(targets=...) has "
                 f"{len(names)} specs; expected one for each output."
             )
         return listed

@@ -188,7 +188,7 @@ def _check(op: tf.Operation, wanted_by: str) -> None:
         )
     if op.type in _REFERENCES:
         raise ConfigError(
-            f"{wanted_by} needs resource variables, but {op.name!r} is of the older kind. "
+            f"{wanted_by} needs resource variables, but {op.name!r} is a reference variable. "
             "Make it with use_resource=True."
         )
 
