@@ -12,7 +12,7 @@ from typing import Any, final
 
 from ._errors import InstallError
 from ._resolve import resolve
-from .names import counterparts, module_names, own_names, star_names
+from .names import counterparts, module_names, own_names, star_modules, star_names
 
 __all__ = ["VERSION", "TensorpackFinder"]
 
@@ -52,7 +52,7 @@ class _Module(types.ModuleType):
                 return resolve(name)
             except KeyError:
                 pass  # a module, or a name that is not public
-        place = "utils.logger" if module == "logger" else _STAR_MODULES.get(name, module)
+        place = {**star_modules(), "sessinit": "tfutils.sessinit"}.get(name, module)
         if module in module_names() or module in _OWN_MODULES:
             return importlib.import_module(f"{_ROOT}.{module}")
         if not inside and place in module_names():
@@ -70,17 +70,6 @@ _OWN_MODULES = {
     "compat": "towerpack_compat.tensorpack.compat",
     "utils.logger": "towerpack_compat.tensorpack.utils.logger",
     "libinfo": "towerpack_compat.tensorpack.compat",
-}
-_STAR_MODULES = {
-    "dataset": "dataflow.dataset",
-    "gradproc": "tfutils.gradproc",
-    "imgaug": "dataflow.imgaug",
-    "optimizer": "tfutils.optimizer",
-    "sesscreate": "tfutils.sesscreate",
-    "sessinit": "tfutils.sessinit",
-    "summary": "tfutils.summary",
-    "tower": "tfutils.tower",
-    "varreplace": "tfutils.varreplace",
 }
 
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import functools
+import operator
 from typing import Any
 
+import numpy as np
+
 import towerpack_dataflow
-from towerpack_dataflow.augment import ImageAugmentor
+from towerpack_dataflow.augment import CropTransform, ImageAugmentor
 
 __all__ = ["add_to_augmentors", "add_to_flows"]
 
@@ -31,8 +34,15 @@ def add_to_flows() -> None:
 
 @functools.cache
 def add_to_augmentors() -> None:
-    """Gives `ImageAugmentor` the methods that return a transform as its parameters, and take it back."""
+    """Gives augmentors the methods that return a transform as its parameters, and transforms their old names.
+
+    Random ranges are float32, so that an image of float32 keeps its dtype where it is multiplied.
+    """
     kind: Any = ImageAugmentor
+    crop: Any = CropTransform
+    crop.y0, crop.x0 = (property(operator.attrgetter(name)) for name in ("h0", "w0"))
+    uniform = kind._rand_range
+    kind._rand_range = lambda self, *bounds, **named: np.float32(uniform(self, *bounds, **named))
 
     def augment_return_params(self: Any, d: Any) -> tuple[Any, Any]:
         transform = self.get_transform(d)

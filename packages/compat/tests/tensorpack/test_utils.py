@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import gzip
 import logging
+import pickle
 import queue
 import struct
+import subprocess
+import sys
 import unittest
 from itertools import islice
 from typing import Any
@@ -13,11 +16,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from towerpack_compat._old_methods import add_to_augmentors
+from towerpack_compat._old_methods import add_to_augmentors, add_to_flows
 from towerpack_compat.tensorpack.datasets import DataFromQueue, Mnist, RNGDataFlow
+from towerpack_compat.tensorpack.serializers import LMDBSerializer, NumpySerializer, TFRecordSerializer
 from towerpack_compat.tensorpack.utils import logger, viz
 from towerpack_compat.tensorpack.utils.stats import BinaryStatistics, OnlineMoments, RatioCounter
-from towerpack_dataflow.augment import RandomCrop
+from towerpack_dataflow import DataFromList, LMDBData
+from towerpack_dataflow.augment import CropTransform, ImageAugmentor, RandomCrop
 
 
 def test_patches_are_stacked_with_the_border_and_the_channels_of_tensorpack() -> None:
@@ -120,3 +125,45 @@ def test_warnings_of_towerpack_are_in_the_log_of_the_program() -> None:
     with unittest.TestCase().assertLogs(logger._logger, "INFO") as seen:
         logging.getLogger("towerpack_layers").info("shapes")
     assert seen.output == ["INFO:towerpack_layers:shapes"]
+
+
+@pytest.mark.parametrize(
+    "kind, name", [(LMDBSerializer, "a.lmdb"), (TFRecordSerializer, "a.tfrecord"), (NumpySerializer, "a.npz")]
+)
+def test_files_of_flows_are_pickles_as_tensorpack_writes_and_reads_them(kind, name: str, tmp_path) -> None:
+    add_to_flows()
+    path = str(tmp_path / name)
+    kind.save(DataFromList([[1, np.ones(2)], [2, np.zeros(2)]], shuffle=False), path)
+    assert [next(iter(row)) for row in kind.load(path)] in ([1, 2], [2, 1])
+    if kind is LMDBSerializer:
+        stored = dict(LMDBData(path, shuffle=False))
+        assert pickle.loads(stored[b"00000001"])[0] == 2
+    if kind is NumpySerializer:
+        with np.load(path, allow_pickle=True) as arrays:
+            assert arrays["buffer"].dtype == object and len(arrays["buffer"]) == 2
+
+
+def test_a_fixed_seed_repeats_the_order_of_flows() -> None:
+    code = (
+        "import towerpack_compat; towerpack_compat.install(report=False)\n"
+        "from tensorpack.dataflow import DataFromList\n"
+        "from tensorpack.utils.utils import fix_rng_seed\n"
+        "fix_rng_seed(42)\n"
+        "orders = [list(DataFromList(list(range(20)))) for _ in range(2)]\n"
+        "fix_rng_seed(43)\n"
+        "orders.append(list(DataFromList(list(range(20)))))\n"
+        "assert orders[0] == orders[1] != orders[2]\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=110)
+
+
+def test_random_ranges_of_augmentors_keep_float32() -> None:
+    add_to_augmentors()
+    uniform: Any = ImageAugmentor()
+    assert uniform._rand_range(0, 1, (3,)).dtype == np.float32 and uniform._rand_range(2) < 2
+
+
+def test_crops_have_the_corner_under_its_old_names() -> None:
+    add_to_augmentors()
+    crop: Any = CropTransform(2, 3, 4, 5)
+    assert (crop.y0, crop.x0, crop.h, crop.w) == (2, 3, 4, 5)

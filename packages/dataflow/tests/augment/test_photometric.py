@@ -116,6 +116,7 @@ def test_blur_draws_a_window_and_keeps_shapes():
         assert run(GaussianBlur((2, 3)), image).shape == shape
     expected = cv2.GaussianBlur(IMAGE, (5, 5), 0, borderType=cv2.BORDER_REPLICATE)
     assert (run(GaussianBlur((2, 3)), IMAGE) == expected).all()
+    assert GaussianBlur(3).size_range == GaussianBlur((0, 3)).size_range
 
 
 @pytest.mark.parametrize("shape", [(9, 7), (9, 7, 1), (9, 7, 3)])

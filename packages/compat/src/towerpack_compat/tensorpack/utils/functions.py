@@ -17,6 +17,8 @@ from typing import Any
 
 import numpy as np
 
+from towerpack_dataflow import DataFlow
+
 from ..._dry_run import dry_run_steps
 from . import logger
 
@@ -190,9 +192,10 @@ _rng_seed: int | None = None
 
 
 def fix_rng_seed(seed: int) -> None:
-    """Makes every later `get_rng` begin alike."""
+    """Makes every later `get_rng` begin alike, and every flow, unless it has a seed."""
     global _rng_seed
-    _rng_seed = int(seed)
+    flows: Any = DataFlow
+    flows._seed = _rng_seed = int(seed)
 
 
 def get_rng(obj: Any = None) -> np.random.RandomState:
@@ -340,7 +343,7 @@ def normpath(path: str) -> str:
 
 def dumps(obj: Any) -> bytes:
     """Returns an object as bytes, by pickle."""
-    return pickle.dumps(obj, protocol=-1)
+    return pickle.dumps(obj, protocol=4)  # NumPy 1 cannot read arrays of NumPy 2 in a later one
 
 
 def loads(buf: Any) -> Any:

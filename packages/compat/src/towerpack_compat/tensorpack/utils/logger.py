@@ -25,10 +25,10 @@ if not _log.handlers:
     # Tensorpack has one logger: what Towerpack's packages log is in `log.log`, too.
     _forward = logging.Handler()
     _forward.emit = _log.handle  # type: ignore[method-assign,assignment]
-    _wheels = ("callbacks", "dataflow", "inputsource", "layers", "trainers")
-    for _of_wheel in map(logging.getLogger, map("towerpack_{}".format, _wheels)):
+    for _wheel in ("callbacks", "dataflow", "inputsource", "layers", "trainers"):
+        _of_wheel = _log.manager.getLogger(f"towerpack_{_wheel}")
         _of_wheel.addHandler(_forward)
-        _of_wheel.setLevel(logging.INFO)
+        _of_wheel.setLevel(logging.INFO if _wheel in ("layers", "trainers") else logging.WARNING)
         _of_wheel.propagate = False
 
 info, debug, warning, error, critical = _log.info, _log.debug, _log.warning, _log.error, _log.critical

@@ -20,7 +20,8 @@ class GaussianBlur(PhotometricAugmentor):
     """Blurs with a Gaussian of random size.
 
     Args:
-        size_range: bounds of k for a window of 2k + 1 pixels; the upper one is exclusive.
+        size_range: bounds of k for a window of 2k + 1 pixels; the upper one is exclusive. A number is the
+            upper one, and the lower one is 0.
         sigma_range: bounds of the standard deviation, in pixels; 0 derives it from the window.
         symmetric: whether size and deviation are equal in x and y.
 
@@ -30,11 +31,12 @@ class GaussianBlur(PhotometricAugmentor):
 
     def __init__(
         self,
-        size_range: tuple[int, int] = (0, 3),
+        size_range: int | tuple[int, int] = (0, 3),
         sigma_range: tuple[float, float] = (0, 0),
         symmetric: bool = True,
     ) -> None:
         """Stores the bounds."""
+        size_range = (0, size_range) if isinstance(size_range, int) else size_range
         self.size_range = interval("size_range", size_range, 0)
         if self.size_range[0] == self.size_range[1]:
             raise ArgumentError(

@@ -1,0 +1,72 @@
+"""Compares towerpack-compat with Tensorpack 0.11, which it installs into an environment of its own.
+
+`python run.py FOLDER [CHECKOUT]` computes all cases by both, and prints each difference and a table. With a
+checkout of Tensorpack, its unit tests run by towerpack-compat as well.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+from uv import find_uv_bin
+
+HERE = Path(__file__).parent
+# The last TensorFlow whose Keras 2 it was written for, and NumPy 1; the OpenCV of today, for equal pictures.
+PACKAGES = (
+    "tensorflow-cpu==2.17.*",
+    "tf_keras==2.17.*",
+    "msgpack",
+    "msgpack-numpy",
+    "psutil",
+    "pyzmq",
+    "six",
+)
+PACKAGES += (
+    "tabulate",
+    "termcolor",
+    "tqdm",
+    "scipy",
+    "lmdb",
+    "h5py",
+    "scikit-learn",
+    "matplotlib",
+    "numpy<2",
+)
+
+
+def main(folder: Path, checkout: str | None) -> int:
+    """Computes, compares, and returns the exit status."""
+    theirs, ours = folder / "theirs", folder / "ours"
+    python = _environment(folder / "tensorpack")
+    _compute(python, theirs)
+    _compute(sys.executable, ours, "--other", str(theirs))
+    _compute(python, theirs, "--other", str(ours), "--only", "exchanged")
+    status = subprocess.run([sys.executable, HERE / "compare.py", theirs, ours]).returncode
+    if checkout is not None:
+        tests = HERE.parent / "tensorpack_programs" / "unit_tests.py"
+        status |= subprocess.run([sys.executable, tests, checkout]).returncode
+    return status
+
+
+def _environment(place: Path) -> str:
+    uv, python = find_uv_bin(), str(place / "bin" / "python")
+    if not place.exists():
+        subprocess.run([uv, "venv", "--quiet", "--python", sys.executable, place], check=True)
+        install = [uv, "pip", "install", "--quiet", "--python", python]
+        subprocess.run([*install, *PACKAGES], check=True)
+        opencv = f"opencv-python-headless=={version('opencv-python-headless')}"
+        subprocess.run([*install, "--no-deps", "tensorpack==0.11", opencv], check=True)
+    return python
+
+
+def _compute(python: str, folder: Path, *options: str) -> None:
+    settings = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": ""}
+    subprocess.run([python, HERE / "compute.py", folder, *options], check=True, env=settings)
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1]).resolve(), sys.argv[2] if len(sys.argv) > 2 else None))
