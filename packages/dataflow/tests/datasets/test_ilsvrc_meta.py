@@ -103,12 +103,12 @@ def test_a_damaged_mean_is_named(content, message, meta):
     ("name", "content", "message"),
     [
         ("synsets.txt", SYNSETS[:-11], "synsets.txt has 999 lines; expected 1000, one per class"),
-        ("synsets.txt", "", "synsets.txt is empty; http.* has it"),
+        ("synsets.txt", "", "synsets.txt is empty; it is in http"),
         ("val.txt", "v1.JPEG 7\nv2.JPEG\n", "val.txt, line 2: received 'v2.JPEG'; the original is text"),
         ("val.txt", "v1.JPEG 1000\n", "val.txt, line 1: received 'v1.JPEG 1000'"),
         ("val.txt", "v1.JPEG 7\n\nv2.JPEG 1", "val.txt, line 2: received ''"),
         ("val.txt", " 7\n", "val.txt, line 1"),
-        ("val.txt", b"\xff\xd8\xff", "val.txt is no text"),
+        ("val.txt", b"\xff\xd8\xff", "val.txt is not text"),
     ],
 )
 def test_a_damaged_list_is_named(name, content, message, meta):

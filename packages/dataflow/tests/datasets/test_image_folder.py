@@ -111,7 +111,7 @@ def test_places(tmp_path, write_image):
     with pytest.raises(DatasetError, match=r"train is missing"):
         Places365Standard(tmp_path, "train")
     (tmp_path / "val" / "place007").rename(tmp_path / "place007")
-    with pytest.raises(DatasetError, match=r"has 364 classes, and 365 were expected; unpack http"):
+    with pytest.raises(DatasetError, match=r"has 364 classes, but 365 were expected; unpack http"):
         Places365Standard(tmp_path, "val")
     with pytest.raises(ArgumentError, match=r"name is 'train' or 'val'; received 'test'"):
         Places365Standard(tmp_path, "test")

@@ -124,7 +124,9 @@ def test_a_broken_interface_is_an_error_that_names_environment_and_step(fault, t
 
 
 def test_changed_spaces_are_found_at_the_reset():
-    with pytest.raises(EnvError, match=r"environment 2 .* in the reset for episode 1: observation_space is"):
+    with pytest.raises(
+        EnvError, match=r"environment 2 .* in the reset for episode 1: observation_space has changed"
+    ):
         run(change_spaces)
 
 

@@ -236,7 +236,7 @@ def test_the_check_finds_a_reset_that_shows():
 
     with pytest.raises(ConformanceError, match="mode SameStep compared with mode NextStep: 'after'"):
         check_vector_env(lambda mode: Early([cartpole] * 2, autoreset_mode=mode), cartpole)
-    with pytest.raises(ConformanceError, match="was made with 'SameStep'"):
+    with pytest.raises(ConformanceError, match="was created with 'SameStep'"):
         check_vector_env(lambda mode: gymnasium.vector.SyncVectorEnv([cartpole]), modes=["SameStep"])
     with pytest.raises(ConformanceError, match="no episode ended in 3 steps"):
         check_vector_env(lambda mode: Early([cartpole], autoreset_mode=mode), steps=3)

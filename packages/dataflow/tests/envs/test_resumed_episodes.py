@@ -209,11 +209,19 @@ def test_a_vectorised_environment_with_other_arguments_is_refused():
 @pytest.mark.parametrize(
     ("space", "given", "text"),
     [
-        (spaces.MultiBinary(2), [[0, 300]], "300.*int8 holds"),
-        (spaces.MultiDiscrete([3, 3], dtype=np.int32), [[0, 2**32]], "4294967296.*int32 holds"),
-        (spaces.Box(-1, 1, (1,), np.float32), [[2**24 + 1]], "16777217.*float32 holds"),
-        (spaces.Box(-1, 1, (1,), np.float32), [[1e300]], "float32 holds"),
-        (spaces.Box(0, 9, (1,), np.uint8), [[-1]], "uint8 holds"),
+        (spaces.MultiBinary(2), [[0, 300]], "300.*expected numbers that int8 can represent"),
+        (
+            spaces.MultiDiscrete([3, 3], dtype=np.int32),
+            [[0, 2**32]],
+            "4294967296.*expected numbers that int32 can represent",
+        ),
+        (
+            spaces.Box(-1, 1, (1,), np.float32),
+            [[2**24 + 1]],
+            "16777217.*expected numbers that float32 can represent",
+        ),
+        (spaces.Box(-1, 1, (1,), np.float32), [[1e300]], "expected numbers that float32 can represent"),
+        (spaces.Box(0, 9, (1,), np.uint8), [[-1]], "expected numbers that uint8 can represent"),
         (spaces.Box(0, 9, (1,), np.uint8), [[0.5]], "dtype float64; expected uint8"),
     ],
 )

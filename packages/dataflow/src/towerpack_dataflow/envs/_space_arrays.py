@@ -93,7 +93,9 @@ def _converted(array: np.ndarray, part: Part) -> np.ndarray:
     if array.dtype.kind in "fc":
         wrong = np.isfinite(array) & ~np.isfinite(converted)
     if wrong.any():
-        raise ValueError(f"{part.where}{array[wrong].flat[0]!r}; expected numbers within {part.dtype}")
+        raise ValueError(
+            f"{part.where}{array[wrong].flat[0]!r}; expected numbers that {part.dtype} can represent"
+        )
     return converted
 
 

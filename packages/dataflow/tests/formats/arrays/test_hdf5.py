@@ -133,7 +133,7 @@ def test_a_replaced_file_is_noticed(tmp_path):
             [[np.zeros(2), 1], [np.zeros(3), 1]],
             r"with shape \(2,\) in datapoint 0, and an array of float64 with shape \(3,\) in datapoint 1",
         ),
-        ([[1, 1], [1, 0.5]], r"labels\) is a number of Python, int64, in datapoint 0"),
+        ([[1, 1], [1, 0.5]], r"labels\) is a Python number, int64, in datapoint 0"),
         ([["text", 1]], "HDF5 arrays are of numbers"),
         ([{"a": 1, "b": 2}], "received dict"),
     ],
@@ -225,9 +225,9 @@ def test_names_that_hdf5_cannot_have_are_refused(tmp_path, names, message):
     [
         (
             [[1.5], [2]],
-            r"component 0 \(x\) is a number of Python, float64, in datapoint 0.*int64, in datapoint 1",
+            r"component 0 \(x\) is a Python number, float64, in datapoint 0.*int64, in datapoint 1",
         ),
-        ([[1], [np.int64(1)]], "a number of NumPy, int64"),
+        ([[1], [np.int64(1)]], "a NumPy number, int64"),
         ([[1], (1,)], "datapoint 1 must be a list of 1 components; received tuple"),
         ([[np.ma.masked_array([1.0], [True])]], r"component 0 \(x\) of datapoint 0 is MaskedArray"),
         ([[np.ma.masked]], "is MaskedConstant"),

@@ -145,7 +145,7 @@ def test_a_sparse_file_is_refused_by_name(read, form):
 
 
 def test_an_unknown_type_is_rejected_by_name(read):
-    with pytest.raises(FormatError, match=r"data\.tar, member 'a\.bin', is of the type b'Q'"):
+    with pytest.raises(FormatError, match=r"data\.tar, member 'a\.bin', has the type b'Q'"):
         read(tar(("a.bin", b"Q", "")))
 
 
