@@ -181,7 +181,7 @@ BROKEN = [
     (LosesStaticShape, {"shape": (4, 3)}, "shapes", r"static shape of its value, \[4, 3\], received \[None"),
     (BakesInBatchSize, {"shape": (4, 3)}, "shapes", r"the static shape \[None, 3\], received \[4, 3\]"),
     (ComputesInFloat32, BY, "half precision", "must have this dtype, received float32"),
-    (MixesDtypes, BY, "half precision", "says 'received bfloat16', received TypeError"),
+    (MixesDtypes, BY, "half precision", "with 'received bfloat16', received TypeError"),
     (HidesState, {"shape": (4, 3)}, "saved", "check for state outside of variables"),
     (WithoutCheck, {}, "docstring", "must have a section 'Args:', received ''"),
 ]
