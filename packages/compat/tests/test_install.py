@@ -62,7 +62,7 @@ def test_the_real_tensorpack_is_refused_by_name(python, tmp_path: Path) -> None:
     (tmp_path / "tensorpack").mkdir()
     (tmp_path / "tensorpack" / "__init__.py").write_text("")
     code = "import sys; sys.path.insert(0, '.')\n" + INSTALLED
-    assert "is installed, and towerpack-compat stands in for it. Uninstall it" in python(code=code, status=1)
+    assert ", and towerpack-compat replaces it. Uninstall it" in python(code=code, status=1)
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""How far a training goes: as far as it says, or a few steps where the program is tried."""
+"""The length of a training: as configured, or a few steps in a dry run."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ _VARIABLE = "TOWERPACK_COMPAT_DRY_RUN"
 
 
 def set_dry_run(steps: int) -> None:
-    """Cuts every training of this process, and of those it starts, to one epoch of a few steps.
+    """Limits every training of this process and its child processes to one epoch of a few steps.
 
     Args:
-        steps: their number.
+        steps: the number of steps.
     """
     os.environ[_VARIABLE] = str(steps)
 
 
 def dry_run_steps() -> int | None:
-    """Returns the number of steps that a training is cut to; None if none is cut."""
+    """Returns the limit of steps of a training; None without a limit."""
     steps = os.environ.get(_VARIABLE)
     return None if steps is None else int(steps)
 

@@ -1,4 +1,4 @@
-"""The errors of this package."""
+"""The exceptions of this package."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ class CompatError(Exception):
     ::
 
         CompatError
-        ├── InstallError        (ImportError)          Tensorpack's names cannot be put in place
-        ├── MigrationError      (ValueError)           a script to migrate is no script of Python 3
-        └── NoCounterpartError  (NotImplementedError)  a name or an argument that does not work any more
+        ├── InstallError        (ImportError)          Tensorpack's names cannot be installed
+        ├── MigrationError      (ValueError)           a script to migrate is not valid Python 3
+        └── NoCounterpartError  (NotImplementedError)  a name or an argument is no longer supported
     """
 
 
 class InstallError(CompatError, ImportError):
-    """Tensorpack's names cannot be put in place, or a part of them needs a package that is not installed."""
+    """Tensorpack's names cannot be installed, or some of them need a package that is not installed."""
 
 
 class MigrationError(CompatError, ValueError):
-    """A script cannot be migrated, as it does not parse; the message names file, line and column."""
+    """A script cannot be parsed, and therefore not migrated; the message names file, line and column."""
 
 
 class NoCounterpartError(CompatError, NotImplementedError):
-    """A name or an argument of Tensorpack that does not work any more; the message names the replacement."""
+    """A name or an argument of Tensorpack is no longer supported; the message names the replacement."""
 
 
 def page(section: str) -> str:
-    """Returns where to read about a difference.
+    """Returns the reference to the documentation of a difference.
 
     Args:
         section: a heading of the page, such as "#callbacks".

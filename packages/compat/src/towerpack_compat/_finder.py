@@ -1,4 +1,4 @@
-"""`import tensorpack`, and all its modules, from the tables of its names."""
+"""Import of `tensorpack` and all its modules, from the tables of names."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from .names import counterparts, module_names, own_names, star_modules, star_nam
 
 __all__ = ["VERSION", "TensorpackFinder"]
 
-# Scripts compare it; the names and meanings are those of this release.
+# Scripts compare the version; names and behaviour are those of this release.
 VERSION = "0.11"
 _ROOT = "tensorpack"
 
 
 @final
 class _Module(types.ModuleType):
-    """A module of Tensorpack, whose names are made when they are asked for."""
+    """A module of Tensorpack; its names are created at their first use."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") and name != "__all__":
@@ -36,7 +36,7 @@ class _Module(types.ModuleType):
         return value
 
     def __setattr__(self, name: str, value: Any) -> None:
-        # `tensorpack.tfutils.argscope` is a function, though a module has this name, too.
+        # `tensorpack.tfutils.argscope` is a function, although a module has the same name.
         if isinstance(value, _Module) and name in {*counterparts(), *own_names()}:
             return
         super().__setattr__(name, value)
@@ -60,12 +60,12 @@ class _Module(types.ModuleType):
         if inside in _OWN_MODULES:
             return getattr(importlib.import_module(_OWN_MODULES[inside]), name)
         try:
-            return resolve(name)  # where an older release of Tensorpack had it
+            return resolve(name)  # the module of an older release of Tensorpack
         except KeyError:
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}") from None
 
 
-# Modules whose names are not in the table alone.
+# Modules with names outside of the table.
 _OWN_MODULES = {
     "compat": "towerpack_compat.tensorpack.compat",
     "utils.logger": "towerpack_compat.tensorpack.utils.logger",
@@ -78,7 +78,7 @@ def _own_module(inside: str) -> str:
 
 
 def available(names: Sequence[str]) -> list[str]:
-    """Returns the names that can be had with what is installed: without TensorFlow, those of flows alone."""
+    """Returns the names that the installed packages support: without TensorFlow, only those of flows."""
     if importlib.util.find_spec("towerpack_trainers") is not None:
         return list(dict.fromkeys(names))
     flows = [
@@ -99,7 +99,7 @@ class TensorpackFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             return None
         if inside and inside not in module_names() and inside not in _OWN_MODULES and inside != "contrib":
             return None
-        # Each is a package, so that none of its modules is looked for elsewhere.
+        # Each module is a package, so that Python does not search for its submodules elsewhere.
         return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType:
@@ -112,20 +112,20 @@ class TensorpackFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 def refuse_the_real_one() -> None:
-    """Raises an error where the real Tensorpack would be taken.
+    """Raises an error if the real Tensorpack would be imported.
 
     Raises:
-        InstallError: it is installed, or imported already.
+        InstallError: Tensorpack is installed, or already imported.
     """
     loaded = sys.modules.get(_ROOT)
     if loaded is not None and not isinstance(loaded, _Module):
         raise InstallError(
-            f"tensorpack is imported already, from {loaded.__file__}. Call towerpack_compat.install() first, "
+            f"tensorpack is already imported, from {loaded.__file__}. Call towerpack_compat.install() first, "
             "in an environment without tensorpack."
         )
     spec = importlib.machinery.PathFinder.find_spec(_ROOT)
     if spec is not None and spec.origin is not None:
         raise InstallError(
-            f"tensorpack {spec.origin} is installed, and towerpack-compat stands in for it. Uninstall it: "
+            f"tensorpack is installed at {spec.origin}, and towerpack-compat replaces it. Uninstall it: "
             "`pip uninstall tensorpack`; or run the script without towerpack-compat."
         )

@@ -39,7 +39,7 @@ _OF_NUMPY: dict[str, Any] = {
     "in1d": lambda first, second, **options: np.isin(np.ravel(first), second, **options),
 }
 _CHILDREN = str(Path(__file__).parent / "children")
-# Code below these directories is no program of the user.
+# Code below these directories is not part of the user's program.
 _LIBRARIES = tuple(
     {os.path.realpath(sysconfig.get_path(kind)) + os.sep for kind in ("stdlib", "purelib", "platlib")}
 )
@@ -47,18 +47,18 @@ _import = builtins.__import__
 
 
 def install(*, report: bool = True) -> None:
-    """Puts Tensorpack's modules, TensorFlow 1's interface and NumPy's old names in place, for this process.
+    """Installs Tensorpack's modules, TensorFlow 1's interface and NumPy's old names in this process.
 
-    Afterwards `import tensorpack` gives the modules of this package. `import tensorflow as tf`, in a file
-    outside of the installed packages, gives TensorFlow 1's interface. NumPy has `np.bool` and `np.int` again,
-    and SciPy `scipy.interpolate.interp2d`.
-    Processes that this one starts are prepared in the same way. A second call does nothing.
+    Afterwards `import tensorpack` imports the modules of this package. `import tensorflow as tf`, in a file
+    outside of the installed packages, imports TensorFlow 1's interface. NumPy has `np.bool` and `np.int`
+    again, and SciPy `scipy.interpolate.interp2d`. Child processes get the same changes. A second call does
+    nothing.
 
     Args:
-        report: print one line for each of these.
+        report: print one line for each change.
 
     Raises:
-        InstallError: the real Tensorpack is installed, or imported already.
+        InstallError: the real Tensorpack is installed, or already imported.
 
     Example:
         ```python
@@ -100,10 +100,10 @@ def _import_for_users(
     fromlist: Sequence[str] | None = (),
     level: int = 0,
 ) -> Any:
-    """Imports a module; where a user's file does, TensorFlow as its first version, SciPy with `interp2d`."""
+    """Imports a module; for a user's file, TensorFlow with version 1's interface, SciPy with `interp2d`."""
     package = "" if level else name.partition(".")[0]
     if package == "tensorflow" and _is_of_user(globals):
-        from .tensorflow1 import import_for_user  # TensorFlow, only where it is asked for
+        from .tensorflow1 import import_for_user  # imports TensorFlow, so only on demand
 
         return import_for_user(name, fromlist or ())
     found = _import(name, globals, locals, fromlist or (), level)
@@ -122,7 +122,7 @@ def _is_of_user(globals: Mapping[str, Any] | None) -> bool:
     return not os.path.realpath(file).startswith(_LIBRARIES)
 
 
-# Where they are installed as links to their sources, their files lie outside of the installed packages.
+# In an editable installation, their files lie outside of the installed packages.
 _OWN = {
     f"towerpack_{wheel}" for wheel in ("compat", "dataflow", "inputsource", "layers", "callbacks", "trainers")
 }

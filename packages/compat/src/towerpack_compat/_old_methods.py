@@ -1,4 +1,4 @@
-"""The methods that Tensorpack's flows and augmentors have, and Towerpack's do not."""
+"""The methods of Tensorpack's flows and augmentors that Towerpack's lack."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["add_to_augmentors", "add_to_flows"]
 
 @functools.cache
 def add_to_flows() -> None:
-    """Gives `DataFlow` the methods `size` and `get_data`, which a subclass may also define instead."""
+    """Adds the methods `size` and `get_data` to `DataFlow`; a subclass may define them instead."""
     kind: Any = towerpack_dataflow.DataFlow
     before = kind.__dict__["__init_subclass__"].__func__
 
@@ -34,9 +34,9 @@ def add_to_flows() -> None:
 
 @functools.cache
 def add_to_augmentors() -> None:
-    """Gives augmentors the methods that return a transform as its parameters, and transforms their old names.
+    """Adds methods to augmentors for transforms as parameters, and Tensorpack's names to transforms.
 
-    Random ranges are float32, so that an image of float32 keeps its dtype where it is multiplied.
+    Random ranges are float32, so that the product with a float32 image keeps the dtype.
     """
     kind: Any = ImageAugmentor
     crop: Any = CropTransform

@@ -1,4 +1,4 @@
-"""`scipy.interpolate.interp2d`, which SciPy 1.14 removed, with its meaning."""
+"""`scipy.interpolate.interp2d`, which SciPy 1.14 removed, with the same behaviour."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ class interp2d:
     """Interpolates a function of two variables by splines.
 
     Args:
-        x: the columns' positions, shape (columns,); or the first coordinates of points.
-        y: the rows' positions, shape (rows,); or the second coordinates of points.
-        z: the values, shape (rows, columns); or those of the points.
+        x: the positions of the columns, shape (columns,); or the first coordinates of points.
+        y: the positions of the rows, shape (rows,); or the second coordinates of points.
+        z: the values, shape (rows, columns); or the values of the points.
         kind: "linear", "cubic" or "quintic".
         copy: without effect.
-        bounds_error: whether a position outside of those of `x` and `y` is refused.
-        fill_value: the value there; None: that of the nearest place inside.
+        bounds_error: whether a position outside of the range of `x` and `y` raises an error.
+        fill_value: the value outside of the range; None: the value of the nearest position inside.
     """
 
     def __init__(

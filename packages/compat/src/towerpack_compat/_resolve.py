@@ -1,4 +1,4 @@
-"""From a name of Tensorpack to an object that behaves as Tensorpack's did."""
+"""Maps a name of Tensorpack to an object with Tensorpack's behaviour."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from .names import call_rules, counterparts, own_names
 
 __all__ = ["ADAPTED", "resolve"]
 
-# Where the adapted classes are found again by their names, as pickle does.
+# The module in which pickle finds the adapted classes by name.
 ADAPTED = "towerpack_compat.tensorpack.adapted"
 
 
 @functools.cache
 def resolve(name: str) -> Any:
-    """Returns the object that stands for a public name of Tensorpack.
+    """Returns the object for a public name of Tensorpack.
 
     Args:
-        name: the name, without its module.
+        name: the name without the module.
 
     Raises:
         KeyError: Tensorpack has no such name.
-        InstallError: it needs a package that is not installed.
+        InstallError: the object needs a package that is not installed.
     """
     if name in own_names():
         return getattr(_imported(f"towerpack_compat.{own_names()[name]}", name), name)
@@ -94,7 +94,7 @@ def _adapted(name: str, target: Any, rule: Mapping[str, Any]) -> Any:
 def _translated(
     name: str, rule: Mapping[str, Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Returns the arguments of a call of today for those of a call of Tensorpack."""
+    """Converts the arguments of a call of Tensorpack to those of Towerpack."""
     old = rule.get("old")
     if old is not None:
         if len(args) > len(old):
@@ -115,7 +115,7 @@ def _translated(
 
 @final
 class _Gone:
-    """Stands for a name without a counterpart; each use raises an error that says so."""
+    """Placeholder for a name without a counterpart; each use raises `NoCounterpartError`."""
 
     def __init__(self, name: str, section: str) -> None:
         self._name, self._section = name, section

@@ -1,1 +1,1 @@
-"""A folder for the path of child processes; Python runs `sitecustomize` in each of them."""
+"""A folder on the path of child processes; Python runs its `sitecustomize` in each of them."""

@@ -1,4 +1,4 @@
-"""Calls `towerpack_compat.install()` in the processes that a program of Tensorpack starts."""
+"""Calls `towerpack_compat.install()` in the child processes of a Tensorpack program."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from importlib import import_module
 
 __all__: list[str] = []
 
-# The environment may have a sitecustomize of its own, behind this one on the path.
+# The environment may have another sitecustomize, later on the path.
 _here, _this = os.path.dirname(os.path.realpath(__file__)), sys.modules.pop("sitecustomize")
 sys.path[:] = [place for place in sys.path if os.path.realpath(place) != _here]
 with contextlib.suppress(ImportError):

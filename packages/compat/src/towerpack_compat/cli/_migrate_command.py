@@ -17,19 +17,19 @@ examples:
   python -m towerpack_compat migrate train.py
   python -m towerpack_compat migrate --write my_program/
 
-exit status: 0 where all files run as before; 3 where a comment `# TODO(towerpack)` marks what will not work,
-or a file was skipped; 1 with one line that says what could not be done; 2 for wrong arguments"""
+exit status: 0 if all files run as before; 3 if a comment `# TODO(towerpack)` marks code that will not work,
+or a file was skipped; 1 with an error message in one line; 2 for wrong arguments"""
 
 
 def add_migrate_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Adds the command to those of the program."""
+    """Adds the command to the parser."""
     parser = commands.add_parser(
         "migrate",
-        help="rewrite a program that was written for Tensorpack (needs the extra [migrate])",
-        description="Rewrites what Towerpack has an equal name for, and prints the change as a diff. All\n"
+        help="rewrite a program written for Tensorpack (needs the extra [migrate])",
+        description="Rewrites names with an equivalent in Towerpack, and prints the change as a diff. All\n"
         "other names stay imported from Tensorpack: `towerpack_compat.install()`, at the top of the\n"
-        "file, provides them. What will not work is marked with a comment, which names a section of\n"
-        "docs/migrating-from-tensorpack.md. Name all files of a program at once, or their folder.",
+        "file, provides them. Code that will not work is marked with a comment that names a section of\n"
+        "docs/migrating-from-tensorpack.md. Pass all files of a program at once, or their folder.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

@@ -1,4 +1,4 @@
-"""`python -m towerpack_compat run`: a program written for Tensorpack, as it is."""
+"""`python -m towerpack_compat run`: runs a program written for Tensorpack, unchanged."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ __all__ = ["add_run_command"]
 
 
 def add_run_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Adds the command to those of the program."""
-    command = commands.add_parser("run", help="run a script that was written for Tensorpack, unchanged")
+    """Adds the command to the parser."""
+    command = commands.add_parser("run", help="run a script written for Tensorpack, unchanged")
     command.add_argument(
-        "--dry-run", type=int, metavar="STEPS", help="cut each training to so many steps of one epoch"
+        "--dry-run", type=int, metavar="STEPS", help="limit each training to one epoch of STEPS steps"
     )
     command.add_argument("script", help="the file")
     command.add_argument("arguments", nargs=argparse.REMAINDER, help="its arguments")
@@ -30,14 +30,14 @@ def _run(options: argparse.Namespace) -> int:
         _open_no_windows()
     install()
     sys.argv = [options.script, *options.arguments]
-    # As Python does: modules beside the script are found, those of the current directory are not.
+    # As in Python, imports search the folder of the script, not the current directory.
     sys.path[0] = os.path.dirname(os.path.realpath(options.script))
     runpy.run_path(options.script, run_name="__main__")
     return 0
 
 
 def _open_no_windows() -> None:
-    """Makes OpenCV's windows do nothing: nobody is there to close them, and a server has no screen."""
+    """Disables OpenCV's windows: a dry run has no user to close them, and a server has no screen."""
     try:
         import cv2
     except ImportError:

@@ -1,4 +1,4 @@
-"""The tables of Tensorpack's public names: where each is, what it became, and how its arguments changed."""
+"""The tables of Tensorpack's public names: module, counterpart, and changes of arguments."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _table(name: str) -> dict[str, Any]:
 
 @functools.cache
 def counterparts() -> dict[str, str]:
-    """Returns, for each name of Tensorpack, its place in Towerpack, or "#section" where it has none."""
+    """Returns, for each name of Tensorpack, its place in Towerpack, or "#section" without a counterpart."""
     return {name: place for area in areas().values() for name, place in area.items()}
 
 
@@ -36,7 +36,7 @@ def areas() -> dict[str, dict[str, str]]:
 
 
 def star_modules() -> dict[str, str]:
-    """Returns the modules that `from tensorpack import *` brings, by the names that they have then."""
+    """Returns the modules that `from tensorpack import *` imports, by their names."""
     return dict(_table("names")["star_modules"])
 
 
@@ -47,13 +47,13 @@ def own_names() -> dict[str, str]:
 
 
 def call_rules() -> dict[str, dict[str, Any]]:
-    """Returns how the arguments of a call have changed, by the name of the function or class."""
+    """Returns the changes of the arguments of calls, by the name of the function or class."""
     return _table("calls")
 
 
 @functools.cache
 def module_names() -> dict[str, list[str]]:
-    """Returns the public names of each of Tensorpack's modules, the ones of its packages included.
+    """Returns the public names of each module and package of Tensorpack.
 
     A package has the names of all its modules.
     """
@@ -67,7 +67,7 @@ def module_names() -> dict[str, list[str]]:
 
 
 def star_names(package: str) -> list[str]:
-    """Returns the names that `from tensorpack.<package> import *` brings.
+    """Returns the names that `from tensorpack.<package> import *` imports.
 
     Args:
         package: a package or module of Tensorpack; "" for Tensorpack itself.

@@ -17,12 +17,12 @@ __all__ = ["import_for_user", "tensorflow"]
 
 @functools.cache
 def tensorflow() -> types.ModuleType:
-    """Returns TensorFlow 1's interface, and switches eager execution off, which TensorFlow 1 did not have.
+    """Returns TensorFlow 1's interface, and disables eager execution, which TensorFlow 1 did not have.
 
     Raises:
         InstallError: TensorFlow is not installed.
     """
-    # TensorFlow reads it where it looks for Keras.
+    # TensorFlow reads the variable when it imports Keras.
     os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
     try:
         real = importlib.import_module("tensorflow")
@@ -36,14 +36,14 @@ def tensorflow() -> types.ModuleType:
 
 
 def import_for_user(name: str, fromlist: Sequence[str]) -> Any:
-    """Imports `tensorflow` or a module of it, as `__import__` does.
+    """Imports `tensorflow` or one of its modules, like `__import__`.
 
     Args:
-        name: such as "tensorflow.contrib.slim".
+        name: the module, such as "tensorflow.contrib.slim".
         fromlist: the names after `from ... import`; empty for `import ...`.
 
     Raises:
-        ImportError: there is no such module.
+        ImportError: the module does not exist.
     """
     found: Any = tensorflow()
     for part in name.split(".")[1:]:
@@ -58,7 +58,7 @@ def import_for_user(name: str, fromlist: Sequence[str]) -> Any:
 
 
 def _part(found: Any, name: str) -> Any:
-    """Returns a name of a module, or a module inside of it that is not imported yet."""
+    """Returns a name of a module, or a submodule that is not imported yet."""
     if not hasattr(found, name) and isinstance(found, types.ModuleType):
         return importlib.import_module(f"{found.__name__}.{name}")
     return getattr(found, name)

@@ -1,6 +1,6 @@
-"""The module that `import tensorflow as tf` gives in a program of TensorFlow 1.
+"""The module that `import tensorflow as tf` imports in a program of TensorFlow 1.
 
-Its names are those of `tf.compat.v1`, and `contrib`, `keras` and `layers` as TensorFlow 1 had them.
+Its names are those of `tf.compat.v1`, plus TensorFlow 1's `contrib`, `keras` and `layers`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def __dir__() -> list[str]:
 
 
 def _test_with_gpu(module: types.ModuleType) -> types.SimpleNamespace:
-    """Returns `tf.test` for a program that refuses hosts without a GPU: a dry run tries it on any host."""
+    """Returns `tf.test` for a program that requires a GPU; a dry run reports one on any host."""
     names = {name: getattr(module, name) for name in dir(module) if not name.startswith("_")}
     return types.SimpleNamespace(**names | {"is_gpu_available": lambda *_args, **_options: True})
 

@@ -27,7 +27,7 @@ def _rnn() -> types.SimpleNamespace:
         reuse: bool | None = None,
         name: str = "lstm_cell",
     ) -> Any:
-        """Makes an `LSTMCell`, which has the same variables and computes the same in more ops."""
+        """Creates an `LSTMCell`, which has the same variables and computes the same result in more ops."""
         return cells.LSTMCell(
             num_units, use_peephole, cell_clip, forget_bias=forget_bias, reuse=reuse, name=name, dtype=dtype
         )
@@ -66,7 +66,7 @@ def _distribution(uniform: bool) -> str:
 
 
 _MADE = {
-    "slim": repair_slim,  # as TensorFlow 1 had it: it trains in all towers unless told not to
+    "slim": repair_slim,  # TensorFlow 1's behaviour: layers train in all towers by default
     "layers": _layers,
     "rnn": _rnn,
     "framework": lambda: types.SimpleNamespace(
@@ -86,6 +86,6 @@ def __getattr__(name: str) -> Any:
     if name.startswith("__"):
         raise AttributeError(name)
     raise NoCounterpartError(
-        f"tf.contrib.{name} is gone with TensorFlow 1. Read {page('#what-tensorflow-no-longer-has')} for the "
-        "replacement."
+        f"tf.contrib.{name} was removed after TensorFlow 1. For the replacement, read "
+        f"{page('#what-tensorflow-no-longer-has')}."
     )

@@ -1,1 +1,1 @@
-"""Tensorpack's names with Tensorpack's meanings, where Towerpack has other ones."""
+"""Tensorpack's names with Tensorpack's behaviour, where Towerpack's differs."""

@@ -1,4 +1,4 @@
-"""The classes and functions of Towerpack whose arguments are translated, by Tensorpack's names."""
+"""Classes and functions of Towerpack with translated arguments, by Tensorpack's names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`tensorpack.compat`: TensorFlow's version and first interface."""
+"""`tensorpack.compat`: the version of TensorFlow and its interface of version 1."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __git_version__ = "v0.11"
 
 
 def is_tfv2() -> bool:
-    """Returns whether programs see TensorFlow 2's interface; they see the first one."""
+    """Returns whether programs use TensorFlow 2's interface: False, since they use TensorFlow 1's."""
     return False
 
 

@@ -1,4 +1,4 @@
-"""`tensorpack.dataflow`: data sets with Tensorpack's folders, shuffling and colours, and flows of queues."""
+"""`tensorpack.dataflow`: data sets with Tensorpack's folders, shuffling and colour order; flows of queues."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ __all__ = [
 
 
 class RNGDataFlow(towerpack_dataflow.RNGDataFlow):
-    """A flow with random numbers, from `reset_state` on: `self.rng`, a `numpy.random.RandomState`."""
+    """A flow with random numbers: `reset_state` sets `self.rng`, a `numpy.random.RandomState`."""
 
     rng: Any
 
     def reset_state(self) -> None:
-        """Makes the random numbers."""
+        """Creates the random number generator."""
         super().reset_state()
         self.rng = get_rng(self)
 
@@ -50,7 +50,7 @@ class RNGDataFlow(towerpack_dataflow.RNGDataFlow):
 
 
 class _BlueFirst:
-    """Gives images as OpenCV reads them: blue, green, red."""
+    """Returns images in OpenCV's order of channels: blue, green, red."""
 
     def datapoint(self, epoch: Any, index: int) -> Any:
         image, *rest = super().datapoint(epoch, index)  # type: ignore[misc]
@@ -58,7 +58,7 @@ class _BlueFirst:
 
 
 class _Arrays:
-    """Gives all images and labels of a part as arrays."""
+    """Provides all images and labels of a part as arrays."""
 
     _images: np.ndarray
     datapoint: Any
@@ -89,12 +89,12 @@ class FashionMnist(_Arrays, datasets.FashionMnist):
 
 
 class _MeanOfParts:
-    """Gives the mean image of several parts of a data set, by default of training and test together."""
+    """Computes the mean image of several parts of a data set, by default training and test."""
 
     _folder_of_all: Any
 
     def get_per_pixel_mean(self, names: Any = ("train", "test")) -> Any:
-        """Returns the mean of all images of the parts, an array of an image's shape."""
+        """Returns the mean of all images of the parts, an array in the shape of an image."""
         parts = [type(self)(name, False, self._folder_of_all) for name in names]  # type: ignore[call-arg]
         means = [super(_MeanOfParts, part).get_per_pixel_mean() for part in parts]  # type: ignore[misc]
         return np.average(means, axis=0, weights=[len(part) for part in parts])  # type: ignore[arg-type]
@@ -169,7 +169,7 @@ class ILSVRCMeta(datasets.ILSVRCMeta):
 
 
 class _WithMetadata:
-    """Looks for the lists of images in Tensorpack's folder."""
+    """Reads the lists of images from Tensorpack's folder."""
 
     def __init__(
         self,
@@ -200,10 +200,10 @@ class Places365Standard(_BlueFirst, datasets.Places365Standard):
 
 
 class DataFromQueue(DataFlow):
-    """Yields what a queue gives, without end.
+    """Yields the items of a queue, endlessly.
 
     Args:
-        queue: anything with a method `get`.
+        queue: an object with a method `get`.
     """
 
     def __init__(self, queue: Any) -> None:
@@ -216,11 +216,11 @@ class DataFromQueue(DataFlow):
 
 
 class MultiThreadRunner(DataFlow):
-    """Yields from several flows in turn, each without end and in a thread, as many as one flow has.
+    """Yields from several endless flows, each in a thread; the length is that of one flow.
 
     Args:
-        get_df: makes a flow, once for each thread.
-        num_prefetch: of no effect.
+        get_df: creates a flow; called once for each thread.
+        num_prefetch: no effect.
         num_thread: the number of threads.
     """
 

@@ -1,4 +1,4 @@
-"""`tensorpack.input_source`: sources that cast components to the declared dtypes, as a fed session does."""
+"""`tensorpack.input_source`: sources that cast components to the declared dtypes, as `session.run` does."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["BatchQueueInput", "FeedInput", "InputCallback", "QueueInput"]
 
 
 class InputCallback(callbacks.Callback):
-    """Stands for the callbacks that `InputSource.setup` returned; a trainer takes the source from it.
+    """Represents the callbacks that `InputSource.setup` returned; a trainer takes the source from it.
 
     Args:
         source: the source.
@@ -48,13 +48,13 @@ _add_old_methods()
 
 
 class _Cast:
-    """Casts the components of a datapoint, once the inputs of the model are known."""
+    """Casts the components of a datapoint to the dtypes of the model's inputs."""
 
     def __init__(self) -> None:
         self._dtypes: list[np.dtype[Any]] | None = None
 
     def declare(self, specs: Sequence[tf.TensorSpec]) -> None:
-        """Takes the dtypes of the model's inputs."""
+        """Sets the dtypes of the model's inputs."""
         self._dtypes = [np.dtype(spec.dtype.as_numpy_dtype) for spec in specs]
 
     def __call__(self, datapoint: Any) -> Any:
@@ -73,7 +73,7 @@ def _casting(flow: Any) -> tuple[Any, _Cast]:
 
 
 class _CastingSource:
-    """A source whose flow is cast to the dtypes that `setup` declares."""
+    """A source that casts datapoints to the dtypes passed to `setup`."""
 
     _cast: _Cast
 
@@ -87,7 +87,7 @@ class FeedInput(_CastingSource, sources.FeedInput):  # type: ignore[misc]
 
     Args:
         ds: the flow.
-        infinite: whether it starts over at the end.
+        infinite: whether to repeat the flow.
     """
 
     def __init__(self, ds: Any, infinite: bool = True) -> None:
@@ -100,7 +100,7 @@ class QueueInput(_CastingSource, sources.QueueInput):  # type: ignore[misc]
 
     Args:
         ds: the flow.
-        queue: a queue of the program's own.
+        queue: the queue to use.
     """
 
     def __init__(self, ds: Any, queue: Any = None) -> None:
@@ -109,12 +109,12 @@ class QueueInput(_CastingSource, sources.QueueInput):  # type: ignore[misc]
 
 
 class BatchQueueInput(_CastingSource, sources.BatchQueueInput):  # type: ignore[misc]
-    """Prefetches single datapoints into a queue, and batches them as they are taken.
+    """Prefetches single datapoints into a queue, and batches them on dequeue.
 
     Args:
         ds: the flow.
         batch_size: the number of datapoints in a batch.
-        queue: a queue of the program's own, of the shapes of single datapoints.
+        queue: the queue to use, with the shapes of single datapoints.
     """
 
     def __init__(self, ds: Any, batch_size: int, queue: Any = None) -> None:

@@ -1,4 +1,4 @@
-"""`tensorpack.models`: the rules of names of layers."""
+"""`tensorpack.models`: Tensorpack's rules for names of layers."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def layer_register(log_shape: bool = False, use_scope: bool | None = True) -> Ca
     A function may have the name of a layer that Tensorpack does not have, such as `GroupNorm`.
 
     Args:
-        log_shape: whether to log the shapes of the input and the output.
-        use_scope: whether the layer has a name; None: it may have one.
+        log_shape: whether to log the shapes of input and output.
+        use_scope: whether the layer takes a name; None: the name is optional.
     """
 
     def register(function: Any) -> Any:

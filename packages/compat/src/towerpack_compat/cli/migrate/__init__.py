@@ -1,4 +1,4 @@
-"""Scripts that were written for Tensorpack, rewritten for Towerpack; needs the extra `[migrate]`."""
+"""Rewrites scripts written for Tensorpack to Towerpack; needs the extra `[migrate]`."""
 
 from ._migrate_script import Migration, Place, migrate_source
 from ._name_table import CallChange, Counterpart, Entry, NameTable, read_calls, read_names

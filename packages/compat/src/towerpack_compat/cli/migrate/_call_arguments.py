@@ -1,4 +1,4 @@
-"""The arguments of a call: renamed, left out or moved, where the call then means the same."""
+"""The arguments of a call: renamed, removed or moved, if the call keeps its meaning."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def code_of(node: cst.CSTNode) -> str:
 
 
 def has_equal_call(call: cst.Call, change: CallChange) -> bool:
-    """Returns whether Towerpack has a call that means the same."""
+    """Returns whether Towerpack has an equivalent call."""
     if change.changed or any(each.star for each in call.args):
         return False
     names = [_old_name(argument, place, change) for place, argument in enumerate(call.args)]
@@ -29,7 +29,7 @@ def has_equal_call(call: cst.Call, change: CallChange) -> bool:
 
 
 def hopeless_arguments(call: cst.Call, change: CallChange) -> Iterator[tuple[str, str]]:
-    """Yields the arguments that nothing stands for, as source, and the section of the page about each."""
+    """Yields the arguments without a counterpart, as source, and the section of the page about each."""
     for place, argument in enumerate(call.args):
         name = _old_name(argument, place, change)
         if name in change.hand and code_of(argument.value) != "None":
@@ -37,13 +37,13 @@ def hopeless_arguments(call: cst.Call, change: CallChange) -> Iterator[tuple[str
 
 
 def change_arguments(call: cst.Call, change: CallChange) -> cst.Call:
-    """Returns a call that `has_equal_call` holds for, as Towerpack takes it.
+    """Converts a call for which `has_equal_call` is true to Towerpack's arguments.
 
     Args:
         call: the call.
-        change: what to do with its arguments.
+        change: the changes of its arguments.
     """
-    # Names that are written now may stand before arguments without one.
+    # The changes may have put keyword arguments before positional ones.
     changed = sorted(_changed(call.args, change), key=lambda each: each.keyword is not None)
     written = {each.keyword.value for each in changed if each.keyword is not None}
     added = [
@@ -57,7 +57,7 @@ def change_arguments(call: cst.Call, change: CallChange) -> cst.Call:
 
 
 def _with_arguments(call: cst.Call, arguments: Sequence[cst.Arg]) -> cst.Call:
-    """Returns the call with other arguments, between commas as they were."""
+    """Returns the call with other arguments; the commas keep their formatting."""
     end = call.args[-1].comma if call.args else cst.MaybeSentinel.DEFAULT
     between = (
         call.args[0].comma if len(call.args) > 1 else cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
@@ -89,7 +89,7 @@ def _changed(arguments: Sequence[cst.Arg], change: CallChange) -> Iterator[cst.A
 
 
 def _old_name(argument: cst.Arg, place: int, change: CallChange) -> str:
-    """The name of an argument in Tensorpack; empty where the table knows of none."""
+    """The name of an argument in Tensorpack; empty if the table has none."""
     if argument.keyword is not None:
         return str(argument.keyword.value)
     return change.old[place] if not argument.star and place < len(change.old) else ""

@@ -1,4 +1,4 @@
-"""Which names of a script are rewritten to what, and which imports that needs."""
+"""Replacements for the names of a script, and the imports that they need."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from ._name_table import Counterpart, Entry, NameTable, read_calls
 
 __all__ = ["Choice", "NameChooser", "chain_of"]
 
-# What stays a prefix of its names: their names alone say too little.
+# Modules that stay prefixes: their names are too short to be clear alone.
 _AUGMENT = "tensorpack.dataflow.imgaug"
-# What `tf.compat.v1` of TensorFlow 2.16 has not, or has of Keras 3.
+# Names that `tf.compat.v1` of TensorFlow 2.16 lacks or takes from Keras 3.
 _OF_INSTALL = ("contrib", "estimator", "keras", "layers", "nn.rnn_cell")
-# What NumPy has removed, and Python has under the same name; and what `install` alone brings back.
+# Names that NumPy removed: those that Python has too, and those that only `install` restores.
 _BUILTINS = ("bool", "complex", "float", "int", "object", "str")
 _OF_NUMPY = ("Inf", "Infinity", "NaN", "alltrue", "complex_", "cumproduct", "float_", "in1d", "long")
 _ALSO_OF_NUMPY = ("product", "round_", "row_stack", "sometrue", "string_", "unicode", "unicode_")
-# They stand in for trainers of a library that `towerpack_compat` has not.
+# Placeholders for trainers of a library that `towerpack_compat` does not support.
 _OVER_PROCESSES = "#training-over-processes"
 
 
 @final
 @attrs.frozen
 class Choice:
-    """What is written for an expression.
+    """The replacement of an expression.
 
     Args:
-        called: the name by which the table of calls knows it.
-        code: what is written for it.
+        called: its name in the table of calls.
+        code: the source of the replacement.
     """
 
     called: str
@@ -43,13 +43,13 @@ class Choice:
 
 @final
 class NameChooser:
-    """Chooses what is written for the names of a script, and finds out which imports that needs.
+    """Chooses the replacements for the names of a script, and collects the imports that they need.
 
     Args:
-        names: what names stand for.
+        names: the objects that names refer to.
         table: the names of Tensorpack.
-        taken: names that the script gives to things of its own.
-        exported: names that `__all__` or other files of the program take from the script, which have to stay.
+        taken: names that the script defines.
+        exported: names in `__all__` and names that other files of the program import; they have to stay.
         kept: names of Tensorpack that stay.
     """
 
@@ -70,12 +70,12 @@ class NameChooser:
     def choose(
         self, chain: list[cst.BaseExpression], call: cst.Call | None, findings: Findings
     ) -> Mapping[cst.CSTNode, Choice]:
-        """Returns what is written for which parts of a chain such as `np`, `np.bool`.
+        """Returns the replacements for parts of a chain such as `np`, `np.bool`.
 
         Args:
             chain: the expressions.
-            call: the call of the last one, if it is called.
-            findings: where imports and names that stay are noted.
+            call: the call of the last expression, if it is called.
+            findings: collects imports, and names that stay.
         """
         whole = self._names.resolve(chain[-1])
         if whole is None:
@@ -90,13 +90,13 @@ class NameChooser:
         return {}
 
     def mark_unknown(self, statement: cst.CSTNode, kept: Collection[str], findings: Findings) -> None:
-        """Marks names of an import statement that stay, and that `towerpack_compat` does not know."""
+        """Marks names of an import statement that stay, and that `towerpack_compat` lacks."""
         for bound, path in self._names.statements.get(statement, {}).items():
             if bound in kept and is_of(path, "tensorpack") and not self._table.is_known(path):
                 findings.mark(f"`{path}` is not there", "#names")
 
     def need_imported(self, findings: Findings) -> None:
-        """Notes the imports of names that the script imports by name, used or not."""
+        """Records the imports of names that the script imports explicitly, used or not."""
         for statement, bindings in self._names.statements.items():
             for bound, path in bindings.items():
                 if bound == "*" or not is_of(path, "tensorpack"):
@@ -111,7 +111,7 @@ class NameChooser:
                 self._need_whole(imported, name, findings)
 
     def _need_whole(self, imported: Imported, bound: str, findings: Findings) -> None:
-        """Notes the import of a name that may be used elsewhere, too."""
+        """Records the import of a name that other files may use, too."""
         name = imported.path.rpartition(".")[2]
         entry = self._table.entries.get(name)
         if imported.path == _AUGMENT and _AUGMENT not in self._kept:
@@ -182,7 +182,7 @@ class NameChooser:
         return call is not None and not self._names.has_later_star and has_equal_call(call, change)
 
     def _mark_lost(self, entry: Entry, call: cst.Call | None, findings: Findings) -> None:
-        """Marks what `towerpack_compat` refuses when the script runs."""
+        """Marks the uses that `towerpack_compat` rejects when the script runs."""
         change = read_calls().get(entry.name)
         if entry.is_lost:
             findings.mark(f"`{entry.name}` has no counterpart", entry.section)
@@ -193,7 +193,7 @@ class NameChooser:
                 findings.mark(f"`{entry.name}({argument})` has no counterpart", section)
 
     def _import(self, entry: Entry, counterpart: Counterpart, imported: Imported, findings: Findings) -> str:
-        """Notes the import of a counterpart, and returns its name in the script."""
+        """Records the import of a counterpart, and returns its name in the script."""
         directly = imported.bound is None or imported.path.count(".") == self._depth(imported)
         bound = imported.bound if directly and imported.bound is not None else entry.name
         if directly and (bound != entry.name or bound in self._exported):
@@ -207,7 +207,7 @@ class NameChooser:
         return local
 
     def _depth(self, imported: Imported) -> int:
-        """How many dots there are in the path of what a statement binds."""
+        """The number of dots in the path that a statement binds."""
         return self._names.statements[imported.statements[0]][imported.bound or ""].count(".")
 
     def _augment(self, node: cst.BaseExpression, imported: Imported, findings: Findings) -> str:
@@ -220,7 +220,7 @@ class NameChooser:
             findings.imports[statement].names.add(name)
 
     def _keep(self, imported: Imported, findings: Findings) -> None:
-        """Notes that a name has to stay imported from where it was, which `install` puts in place."""
+        """Records that a name keeps its old import, which `install` provides."""
         findings.needs_install = True
         for statement in imported.statements:
             findings.imports[statement].kept.add(imported.bound or imported.given)

@@ -1,4 +1,4 @@
-"""What the rewriting of a script gathers on its way: imports that it will need, and names that stay."""
+"""Results of a walk through a script: required imports, and names that stay."""
 
 from __future__ import annotations
 
@@ -18,12 +18,11 @@ MARK = "# TODO(towerpack): "
 @final
 @attrs.define
 class NewImports:
-    """What stands in the place of one import statement.
+    """The replacement of one import statement.
 
     Args:
-        names: names to import: from which module, and as what, where that is another name; a name that is
-            empty stands for the module itself.
-        kept: names of the statement that stay as they are.
+        names: names to import, each with its module and an optional alias; an empty name is the module.
+        kept: names of the statement that stay unchanged.
     """
 
     names: set[tuple[str, str, str]] = attrs.Factory(set)
@@ -32,14 +31,14 @@ class NewImports:
 
 @final
 class Findings:
-    """What one walk through a script has found.
+    """The results of one walk through a script.
 
     Attributes:
-        imports: what stands in the place of each import statement.
+        imports: the replacement of each import statement.
         marks: comments above statements that will not work.
-        unequal: names of Tensorpack with a use that Towerpack has no equal for: each of their uses stays.
-        needs_install: whether the script needs what `towerpack_compat.install` puts in place.
-        has_old_methods: whether methods of flows are left that have other names now.
+        unequal: names of Tensorpack with a use that has no equivalent in Towerpack; all their uses stay.
+        needs_install: whether the script needs a call of `towerpack_compat.install`.
+        has_old_methods: whether methods of flows keep old names.
     """
 
     def __init__(self) -> None:
@@ -51,7 +50,7 @@ class Findings:
         self._statements: list[cst.CSTNode] = []
 
     def is_like(self, other: Findings) -> bool:
-        """Returns whether a walk that knows what `other` found would write the same."""
+        """Returns whether a walk that starts with the results of `other` would write the same source."""
         flags = [(each.needs_install, each.has_old_methods) for each in (self, other)]
         imports = [
             {node: new for node, new in each.imports.items() if new != NewImports()} for each in (self, other)
@@ -59,24 +58,24 @@ class Findings:
         return flags[0] == flags[1] and imports[0] == imports[1]
 
     def merge_imports(self, leading: Mapping[cst.CSTNode, cst.CSTNode]) -> None:
-        """Moves what statements need to the statements that import for them."""
+        """Moves the imports of statements to the statements that import for them."""
         for statement, leader in leading.items():
             self.imports[leader].names |= self.imports[statement].names
             self.imports[statement] = NewImports(kept=self.imports[statement].kept)
 
     def enter(self, statement: cst.CSTNode) -> None:
-        """Notes that a statement is being walked through."""
+        """Records that the walk enters a statement."""
         self._statements.append(statement)
 
     def leave(self) -> None:
-        """Notes that the statement has been walked through."""
+        """Records that the walk leaves the statement."""
         self._statements.pop()
 
     def mark(self, text: str, section: str) -> None:
-        """Adds a comment above the statement that is being walked through."""
+        """Adds a comment above the current statement."""
         self.marks[self._statements[-1]][mark_of(text, section)] = None
 
 
 def mark_of(text: str, section: str) -> str:
-    """Returns the comment that marks work for a person, and names the section about it."""
+    """Returns the comment that marks manual work and names the section about it."""
     return f"{MARK}{text}: {PAGE}{section}"

@@ -1,4 +1,4 @@
-"""Classes of a script that extend flows and models: methods that have another name now."""
+"""Classes of a script that extend flows and models: renamed methods."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ __all__ = ["FlowClasses"]
 
 _FLOWS = ("DataFlow", "ProxyDataFlow", "RNGDataFlow")
 _MODELS = ("ModelDesc", "ModelDescBase")
-# Of models before Tensorpack 0.9, which 0.11 does not call any more.
+# A method of models before Tensorpack 0.9, which 0.11 no longer calls.
 _OF_OLDER_MODELS = {"_get_inputs": "inputs", "_get_optimizer": "optimizer"}
 _METHODS = {"get_data": "__iter__", "size": "__len__"}
 _BUILTINS = {"get_data": "iter", "size": "len"}
-# `self.rng` of a flow was a RandomState, and is a Generator.
+# `self.rng` of a flow was a RandomState and now is a Generator.
 _OF_RNG = {
     "rand": "random",
     "randint": "integers",
@@ -28,12 +28,12 @@ _OF_RNG = {
 
 @final
 class FlowClasses:
-    """Follows the classes that a walk is in.
+    """Tracks the classes around the current node of a walk.
 
     Args:
-        findings: where to note old methods that are left.
-        kept: names of Tensorpack that stay, with the meanings that they have there.
-        rename: whether methods get their new names.
+        findings: collects the remaining old methods.
+        kept: names of Tensorpack that stay, with Tensorpack's meanings.
+        rename: whether to rename methods.
     """
 
     def __init__(self, findings: Findings, kept: Collection[str], rename: bool) -> None:
@@ -43,17 +43,17 @@ class FlowClasses:
         self._bases: list[list[str]] = []
 
     def enter(self, node: cst.CSTNode, bases: list[str]) -> None:
-        """Notes that a class begins; `bases` are Tensorpack's names of its bases."""
+        """Enters a class; `bases` are Tensorpack's names of its bases."""
         if isinstance(node, cst.ClassDef):
             self._bases.append(bases)
 
     def leave(self, node: cst.CSTNode) -> None:
-        """Notes that it ends."""
+        """Leaves the class."""
         if isinstance(node, cst.ClassDef):
             self._bases.pop()
 
     def method(self, function: cst.FunctionDef) -> cst.FunctionDef:
-        """Returns a method under the name that it has now."""
+        """Returns a method under its new name."""
         name = function.name.value
         if self._bases and not {*_MODELS}.isdisjoint(self._bases[-1]):
             if name == "_build_graph":
@@ -67,7 +67,7 @@ class FlowClasses:
         return function
 
     def call(self, call: cst.Call) -> cst.Call:
-        """Returns a call of a flow's method, or of its random numbers, as it is now."""
+        """Returns a call of a method of a flow, or of its random numbers, in Towerpack's form."""
         function = call.func
         if not isinstance(function, cst.Attribute):
             return call
@@ -86,7 +86,7 @@ class FlowClasses:
 
 
 def _with_shape(call: cst.Call) -> cst.Call:
-    """`self.rng.random(3, 4)`, which was `rand`, takes a tuple."""
+    """Packs the arguments of `self.rng.random`, formerly `rand(3, 4)`, into a tuple."""
     function = cst.ensure_type(call.func, cst.Attribute)
     if len(call.args) < 2 or function.attr.value not in {"random", "standard_normal"}:
         return call

@@ -1,4 +1,4 @@
-"""Import statements: what stands in the place of those of Tensorpack and TensorFlow."""
+"""Replacements for the import statements of Tensorpack and TensorFlow."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def is_replaced(bindings: Mapping[str, str], compatible: bool) -> bool:
     """Returns whether a statement may change.
 
     Args:
-        bindings: what its names stand for.
-        compatible: whether TensorFlow becomes `tensorflow.compat.v1`.
+        bindings: the objects that its names refer to.
+        compatible: whether to replace TensorFlow by `tensorflow.compat.v1`.
     """
     return any(
         is_of(path, "tensorpack") or (compatible and _is_tensorflow(path)) for path in bindings.values()
@@ -36,7 +36,7 @@ def is_replaced(bindings: Mapping[str, str], compatible: bool) -> bool:
 
 
 def needs_install(bindings: Mapping[str, str]) -> bool:
-    """Returns whether a statement imports what `tensorflow.compat.v1` has not."""
+    """Returns whether a statement imports a name that `tensorflow.compat.v1` lacks."""
     return any(
         is_of(path, "tensorflow.contrib") or is_of(path, "tensorflow.keras") for path in bindings.values()
     )
@@ -50,13 +50,13 @@ def imports_tensorflow(bindings: Mapping[str, str]) -> bool:
 def new_imports(
     statement: cst.Import | cst.ImportFrom, bindings: Mapping[str, str], needed: NewImports, compatible: bool
 ) -> list[cst.BaseSmallStatement]:
-    """Returns what stands for a statement: nothing where the script no longer needs it.
+    """Returns the replacement of a statement: nothing if the script no longer needs it.
 
     Args:
         statement: the statement.
-        bindings: what its names stand for.
-        needed: what the script needs in its place.
-        compatible: whether TensorFlow becomes `tensorflow.compat.v1`.
+        bindings: the objects that its names refer to.
+        needed: the imports that replace it.
+        compatible: whether to replace TensorFlow by `tensorflow.compat.v1`.
     """
     names = sorted(needed.names, key=lambda each: (each[0].startswith("towerpack_"), each))
     groups = groupby(names, key=lambda each: each[0])
@@ -68,7 +68,7 @@ def new_imports(
 
 
 def comments_within(statements: Iterable[cst.CSTNode]) -> list[cst.EmptyLine]:
-    """Returns the comments between the brackets of statements, as lines of their own."""
+    """Returns the comments between the brackets of statements, as separate lines."""
     nodes = (node for statement in statements for node in walk(statement))
     return [cst.EmptyLine(comment=node) for node in nodes if isinstance(node, cst.Comment)]
 
@@ -76,7 +76,7 @@ def comments_within(statements: Iterable[cst.CSTNode]) -> list[cst.EmptyLine]:
 def leading_imports(
     module: cst.Module, statements: Mapping[cst.CSTNode, Mapping[str, str]]
 ) -> dict[cst.CSTNode, cst.CSTNode]:
-    """Returns, for imports of Tensorpack right behind others, the first of these, which imports for all."""
+    """Maps each of several consecutive imports of Tensorpack to the first one, which imports for all."""
     leading: dict[cst.CSTNode, cst.CSTNode] = {}
     for block in walk(module):
         before: cst.CSTNode | None = None
@@ -105,7 +105,7 @@ def _has_comment(line: cst.BaseStatement) -> bool:
 def _left(
     statement: cst.Import | cst.ImportFrom, bindings: Mapping[str, str], kept: set[str], compatible: bool
 ) -> Iterator[str]:
-    """Yields what is left of the statement: other modules of the line, and names that stay."""
+    """Yields the remaining parts of the statement: other modules of the line, and names that stay."""
     if isinstance(statement, cst.Import):
         for alias, (bound, path) in zip(statement.names, bindings.items()):
             if compatible and path == "tensorflow":
@@ -136,7 +136,7 @@ def _alias(alias: cst.ImportAlias) -> str:
 
 
 def _is_tensorflow(path: str) -> bool:
-    """Whether TensorFlow itself is imported, or a name of its root."""
+    """Whether TensorFlow is imported, or a name of its root."""
     return path == "tensorflow" or (is_of(path, "tensorflow") and path.count(".") == 1)
 
 

@@ -1,4 +1,4 @@
-"""What the import statements of a script bind: modules and names of Tensorpack and TensorFlow."""
+"""Names that the imports of a script bind: modules and names of Tensorpack and TensorFlow."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ __all__ = ["Imported", "ImportedNames", "is_of", "walk"]
 @final
 @attrs.frozen
 class Imported:
-    """What one name of a script stands for.
+    """The object that one name of a script refers to.
 
     Args:
         path: the dotted path, such as "tensorpack.dataflow.BatchData".
-        statements: the import statements that bind it, as nodes.
-        bound: the name that they bind, such as "tp" of `import tensorpack as tp`; None: a star did.
-        given: the name that the star gives.
+        statements: the nodes of the import statements that bind it.
+        bound: the name that they bind, such as "tp" of `import tensorpack as tp`; None for a star import.
+        given: the name that the star import binds.
     """
 
     path: str
@@ -34,12 +34,12 @@ class Imported:
 
 
 def is_of(path: str, package: str) -> bool:
-    """Returns whether a dotted path is that of a package, or leads into it."""
+    """Returns whether a dotted path is a package or lies in it."""
     return path == package or path.startswith(f"{package}.")
 
 
 def walk(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
-    """Yields a node and all below it, in the order of the source."""
+    """Yields a node and all its descendants, in the order of the source."""
     yield node
     for child in node.children:
         yield from walk(child)
@@ -47,12 +47,12 @@ def walk(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
 
 @final
 class ImportedNames:
-    """Finds out what names stand for.
+    """Resolves names to imported objects.
 
     Args:
-        module: the script, as its `MetadataWrapper` has it.
+        module: the module of the script's `MetadataWrapper`.
         scopes: the scope of each of its nodes.
-        table: the names of Tensorpack, which a star import gives.
+        table: the names of Tensorpack, for star imports.
     """
 
     def __init__(
@@ -71,21 +71,21 @@ class ImportedNames:
 
     @property
     def statements(self) -> Mapping[cst.CSTNode, Mapping[str, str]]:
-        """The import statements in their order, and what each binds, by name."""
+        """The import statements in order, and the objects that each binds, by name."""
         return self._paths
 
     @property
     def given_by_stars(self) -> Mapping[str, Imported]:
-        """The names that stars give, whether they are used or not."""
+        """The names that star imports bind, used or not."""
         return self._stars
 
     @property
     def has_later_star(self) -> bool:
-        """Whether another module's star stands behind an import of Tensorpack, and may replace its names."""
+        """Whether a star import of another module follows an import of Tensorpack and may hide its names."""
         return self._has_later_star
 
     def resolve(self, node: cst.BaseExpression) -> Imported | None:
-        """Returns what a name, or an attribute of one, stands for; None for anything else."""
+        """Returns the object that a name, or an attribute of one, refers to; None for anything else."""
         if isinstance(node, cst.Attribute):
             before = self.resolve(node.value)
             path = f"{before.path}.{node.attr.value}" if before is not None else ""
@@ -117,7 +117,7 @@ class ImportedNames:
 
 
 def _bindings(node: cst.Import | cst.ImportFrom) -> Iterator[tuple[str, str]]:
-    """Yields each name that a statement binds, and what it stands for; of a star, its module."""
+    """Yields each name that a statement binds and its object; for a star import, its module."""
     module = f"{_module_of(node)}." if isinstance(node, cst.ImportFrom) else ""
     if isinstance(node.names, cst.ImportStar):
         yield "*", module[:-1]
@@ -133,6 +133,6 @@ def _bindings(node: cst.Import | cst.ImportFrom) -> Iterator[tuple[str, str]]:
 
 
 def _module_of(node: cst.ImportFrom) -> str:
-    """The module that names are imported from; of a relative import, one that is no other's."""
+    """The module that names are imported from; a relative import keeps its leading dots."""
     name = get_full_name_for_node(node.module) if node.module is not None else ""
     return "." * len(node.relative) + (name or "")

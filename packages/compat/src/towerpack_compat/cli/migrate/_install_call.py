@@ -1,4 +1,4 @@
-"""The lines at the top of a script that put Tensorpack's names in place."""
+"""The lines at the top of a script that install Tensorpack's names."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _EMPTY = cst.EmptyLine(indent=False)
 
 
 def with_install(module: cst.Module) -> cst.Module:
-    """Returns a script with a call of `towerpack_compat.install` above its imports, if it has none."""
+    """Adds a call of `towerpack_compat.install` above the imports of a script, unless it has one."""
     if any(code_of(line).strip().startswith("towerpack_compat.install(") for line in module.body):
         return module
     place = _first_place(module.body)
@@ -30,7 +30,7 @@ def with_install(module: cst.Module) -> cst.Module:
 
 
 def _first_place(body: Sequence[cst.CSTNode]) -> int:
-    """How many statements have to stay first: the docstring, and what is imported from `__future__`."""
+    """The number of statements that have to stay first: the docstring and imports from `__future__`."""
     place = 0
     for number, line in enumerate(body):
         code = code_of(line).strip()

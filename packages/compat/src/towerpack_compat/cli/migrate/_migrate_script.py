@@ -1,4 +1,4 @@
-"""A script of Tensorpack, rewritten: its new text, a diff, and what will not work."""
+"""Migration of one script of Tensorpack: its new source, a diff, and the code that will not work."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ _MOST_WALKS = 8
 @final
 @attrs.frozen
 class Place:
-    """What a program knows of one of its files.
+    """The role of a file in its program.
 
     Args:
-        exported: names that other files take from it.
+        exported: names that other files import from it.
         is_imported: whether other files import it.
         is_part: whether it belongs to a program that imports Tensorpack.
-        has_old_methods: whether a file of the program has methods of flows under old names.
+        has_old_methods: whether a file of the program defines methods of flows under old names.
     """
 
     exported: frozenset[str] = frozenset()
@@ -62,13 +62,13 @@ _ALONE = Place()
 @final
 @attrs.frozen
 class Migration:
-    """A script before and after.
+    """A script before and after its migration.
 
     Args:
-        before: the script, as it is in its file.
-        after: the script, rewritten; the same bytes where there is nothing to rewrite.
-        encoding: of both.
-        has_old_methods: whether it has methods of flows under old names.
+        before: the original content of the file.
+        after: the rewritten content; the same bytes if there is nothing to rewrite.
+        encoding: the encoding of both.
+        has_old_methods: whether it defines methods of flows under old names.
     """
 
     before: bytes
@@ -78,7 +78,7 @@ class Migration:
 
     @property
     def by_hand(self) -> list[tuple[int, str]]:
-        """What is left to a person: the number of each line that says so, from 1, and what it says."""
+        """The marks for manual work: the number of each marked line, from 1, and its text."""
         lines = self.after.decode(self.encoding).splitlines()
         return [
             (number, line.strip().removeprefix(MARK))
@@ -98,15 +98,15 @@ class Migration:
 
 
 def migrate_source(source: bytes, name: str = "<script>", place: Place = _ALONE) -> Migration:
-    """Rewrites a script. One that does not import Tensorpack stays as it is, unless its program does.
+    """Rewrites a script. A script without imports of Tensorpack stays unchanged, unless its program has some.
 
     Args:
-        source: the script, as it is in its file.
-        name: what the error calls it.
-        place: what its program knows of it.
+        source: the content of the file.
+        name: the name of the file in errors.
+        place: its role in its program.
 
     Raises:
-        MigrationError: it is no script of Python 3; the message names line and column.
+        MigrationError: the script is not valid Python 3; the message names line and column.
     """
     try:
         module = _parse(source, name)
@@ -127,7 +127,7 @@ def _parse(source: bytes, name: str) -> cst.Module:
         source.decode(encoding)
     except (SyntaxError, UnicodeDecodeError, LookupError) as error:
         raise MigrationError(f"{name}:1:1: expected text in the encoding that it names; {error}.") from error
-    # Python first: it says best where an error is, and bounds the depth, beyond which libcst crashes.
+    # Python parses first: its errors are the most exact, and its limit of depth keeps libcst from crashing.
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -143,7 +143,7 @@ def _parse(source: bytes, name: str) -> cst.Module:
 
 def _no_script(where: str, message: str) -> MigrationError:
     return MigrationError(
-        f"{where}: expected Python 3, received what does not parse: {message}. "
+        f"{where}: expected Python 3, received code that does not parse: {message}. "
         "Translate a script of Python 2 first, for example by 2to3."
     )
 
@@ -162,7 +162,7 @@ def _imports_tensorpack(module: cst.Module) -> bool:
 
 
 def _rewritten(module: cst.Module, place: Place, is_old: bool) -> tuple[cst.Module, bool]:
-    """Returns the new script, and whether it has methods of flows under old names."""
+    """Returns the new script, and whether it defines methods of flows under old names."""
     wrapper = MetadataWrapper(module)
     scopes: Mapping[cst.CSTNode, Scope | None] = wrapper.resolve(ScopeProvider)
     names = ImportedNames(wrapper.module, scopes, read_names())
@@ -181,7 +181,7 @@ def _rewritten(module: cst.Module, place: Place, is_old: bool) -> tuple[cst.Modu
         findings.has_old_methods |= found.has_old_methods
         findings.needs_install |= found.needs_install or (is_old and findings.has_old_methods)
         if is_old and not place.is_imported and any(map(imports_tensorflow, names.statements.values())):
-            findings.needs_install = True  # TensorFlow 1 does not compute eagerly
+            findings.needs_install = True  # TensorFlow 1 has no eager execution
         is_done = findings.unequal <= kept and findings.is_like(found)
         kept |= findings.unequal
         found = findings
@@ -191,7 +191,7 @@ def _rewritten(module: cst.Module, place: Place, is_old: bool) -> tuple[cst.Modu
 
 
 def _taken(scopes: Mapping[cst.CSTNode, Scope | None]) -> Collection[str]:
-    """The names that a script gives to things of its own, where other names would be hidden by them."""
+    """The names that a script defines and that would hide imported names."""
     kinds = {scope for scope in scopes.values() if scope is not None and not isinstance(scope, ClassScope)}
     return {
         each.name

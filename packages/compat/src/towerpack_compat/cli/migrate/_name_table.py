@@ -1,4 +1,4 @@
-"""What became of each public name of Tensorpack, as the tables of `names` say it."""
+"""The counterpart of each public name of Tensorpack, from the tables of `names`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NAMES_OF_THEIR_OWN = ("utils.logger", "compat", "libinfo", "tfv1")
 @final
 @attrs.frozen
 class Counterpart:
-    """A name of Towerpack, and the module that it is imported from."""
+    """A name of Towerpack, and the module to import it from."""
 
     module: str
     name: str
@@ -32,8 +32,8 @@ class Entry:
 
     Args:
         name: the name.
-        module: its module there, below `tensorpack`, such as "dataflow.imgaug".
-        counterpart: Towerpack's name for it; None where there is none.
+        module: its module below `tensorpack`, such as "dataflow.imgaug".
+        counterpart: Towerpack's name for it; None without a counterpart.
         section: the section of the page about it, such as "#names".
     """
 
@@ -44,7 +44,7 @@ class Entry:
 
     @property
     def is_equal(self) -> bool:
-        """Whether the counterpart is what `towerpack_compat` gives, or differs in arguments alone."""
+        """Whether `towerpack_compat` provides the counterpart itself, or differs only in arguments."""
         return (
             self.counterpart is not None
             and (self.name not in own_names() or self.name in _REWRITTEN)
@@ -53,11 +53,11 @@ class Entry:
 
     @property
     def is_lost(self) -> bool:
-        """Whether `towerpack_compat` has nothing for it, either."""
+        """Whether `towerpack_compat` has no counterpart either."""
         return self.counterpart is None and self.name not in own_names()
 
 
-# What programs do with these is rewritten, too: the random numbers of `self.rng`.
+# Uses of the results of these names are rewritten, too: the random numbers of `self.rng`.
 _REWRITTEN = {"RNGDataFlow"}
 
 
@@ -73,7 +73,7 @@ class NameTable:
     entries: Mapping[str, Entry]
 
     def full_path(self, path: str) -> str:
-        """Returns the path of a name by its own module, where it is named by one that has it, too."""
+        """Returns the full path for a path through a module that `from tensorpack import *` imports."""
         package, _, rest = path.partition(".")
         first, dot, below = rest.partition(".")
         if package != "tensorpack" or first not in star_modules():
@@ -81,9 +81,9 @@ class NameTable:
         return f"tensorpack.{star_modules()[first]}{dot}{below}"
 
     def given_by_star(self, module: str) -> Iterator[tuple[str, str]]:
-        """Yields the names that `from <module> import *` gives, and their paths."""
+        """Yields the names that `from <module> import *` binds, and their paths."""
         below = module.removeprefix("tensorpack").removeprefix(".")
-        # Those of 0.11, and names that older releases had in the same place.
+        # The names of 0.11, and names of older releases in the same module.
         older = [
             name for name, entry in self.entries.items() if entry.module in ({below} if below else _STAR)
         ]
@@ -95,7 +95,7 @@ class NameTable:
                 yield name, self.full_path(f"tensorpack.{name}")
 
     def has_names_of_its_own(self, path: str) -> bool:
-        """Returns whether a path is one that `towerpack_compat` resolves without the table of names."""
+        """Returns whether `towerpack_compat` resolves a path without the table of names."""
         below = path.removeprefix("tensorpack.")
         inside = any(below == each or below.startswith(f"{each}.") for each in _NAMES_OF_THEIR_OWN)
         return inside or (
@@ -122,7 +122,7 @@ def _words(values: Iterable[str]) -> tuple[str, ...]:
 @final
 @attrs.frozen
 class CallChange:
-    """How the arguments of a call change; `calls.toml` says what each field means."""
+    """Changes of the arguments of a call; `calls.toml` describes the fields."""
 
     old: tuple[str, ...] = attrs.field(default=(), converter=_words)
     new: tuple[str, ...] = attrs.field(default=(), converter=_words)
@@ -150,6 +150,6 @@ def _entry(name: str, module: str, text: str) -> Entry:
 
 @cache
 def read_calls() -> Mapping[str, CallChange]:
-    """Returns the calls whose arguments differ, by Tensorpack's name of what is called."""
+    """Returns the calls with different arguments, by Tensorpack's name of the function or class."""
     table = call_rules()
     return {name: CallChange(**table[rule.get("like", name)]) for name, rule in table.items()}

@@ -1,4 +1,4 @@
-"""The files of a program: which of them belongs to it, and what they take from one another."""
+"""The files of a program, and the names that they import from one another."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ __all__ = ["migrate_files", "python_files", "write_migration"]
 
 
 def python_files(path: Path) -> Iterator[Path]:
-    """Yields a file, or the files of Python in a folder and below it, without hidden ones.
+    """Yields a file, or the Python files in a folder and its subfolders, without hidden ones.
 
     Raises:
-        FileNotFoundError: there is no such file or folder.
+        FileNotFoundError: the file or folder does not exist.
     """
     if not path.exists():
-        raise FileNotFoundError(f"{path}: expected a file or a folder, which does not exist")
+        raise FileNotFoundError(f"{path}: expected an existing file or folder")
     if not path.is_dir():
         yield path
         return
@@ -41,7 +41,7 @@ def migrate_files(sources: Mapping[Path, bytes]) -> dict[Path, Migration | Migra
         sources: the content of each file.
 
     Returns:
-        what becomes of each; the error of a file that is no Python 3.
+        The migration of each file; for a file that is not Python 3, the error.
     """
     outlines = {path: outline for path, source in sources.items() if (outline := _outline(path, source))}
     places = {path: _place(path, outlines) for path in sources}
@@ -53,10 +53,10 @@ def migrate_files(sources: Mapping[Path, bytes]) -> dict[Path, Migration | Migra
 
 
 def write_migration(path: Path, migration: Migration) -> None:
-    """Replaces a file, whole or not at all; a link stays one, and the permissions stay.
+    """Replaces a file atomically; keeps links and permissions.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: the file cannot be written.
     """
     if migration.after != migration.before:
         with create_file(str(path)) as file:
@@ -77,12 +77,12 @@ def _migrated(
 
 @attrs.frozen
 class _Outline:
-    """What one file has to do with others.
+    """The relations of one file to others.
 
     Args:
-        module: the last part of the name by which others import it.
+        module: the last part of its module name.
         identifiers: all names and attributes in it.
-        imports: the names that it takes from modules, by the last parts of their names; a star takes all.
+        imports: the names that it imports from modules, by the last parts of the module names; a star is all.
         is_old: whether it imports Tensorpack.
     """
 
@@ -98,7 +98,7 @@ def _outline(path: Path, source: bytes) -> _Outline | None:
             warnings.simplefilter("ignore")
             nodes = list(ast.walk(ast.parse(source)))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None  # the error comes with the migration of the file
+        return None  # the migration of the file raises the error
     attributes = {node.attr for node in nodes if isinstance(node, ast.Attribute)}
     identifiers = attributes | {node.id for node in nodes if isinstance(node, ast.Name)}
     imports: dict[str, set[str]] = defaultdict(set)
@@ -112,7 +112,7 @@ def _outline(path: Path, source: bytes) -> _Outline | None:
             modules |= {node.module or ""} if not node.level else set()
             names = {alias.name for alias in node.names}
             imports[(node.module or "").rpartition(".")[2]] |= names
-            for name in names:  # it may be a module
+            for name in names:  # a name may be a module
                 imports[name] |= attributes
     last = path.parent.name if path.stem == "__init__" else path.stem
     is_old = any(name.partition(".")[0] == "tensorpack" for name in modules)
@@ -130,7 +130,7 @@ def _place(path: Path, outlines: Mapping[Path, _Outline]) -> Place:
 
 
 def _taken_from(module: str, others: Sequence[_Outline], seen: set[str]) -> set[str]:
-    """Returns the names that other files take from a module."""
+    """Returns the names that other files import from a module."""
     taken: set[str] = set()
     for other in others:
         names = other.imports.get(module, set())

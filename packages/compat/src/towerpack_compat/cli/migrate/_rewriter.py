@@ -1,4 +1,4 @@
-"""One walk through a script, which rewrites it from its leaves up."""
+"""One walk through a script that rewrites it bottom-up."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from ._name_table import read_calls
 __all__ = ["Rewriter"]
 
 _Left: TypeAlias = cst.CSTNode | cst.RemovalSentinel | cst.FlattenSentinel[cst.CSTNode]
-# Stands in a line whose statements are gone: libcst drops a line without any, and its comments with it.
+# Placeholder in a line without statements: libcst would drop the line together with its comments.
 _GONE = cst.Pass()
 
 
 @final
 class Rewriter(cst.CSTTransformer):
-    """Rewrites names, calls, flows and imports; marks what will not work.
+    """Rewrites names, calls, flows and imports; marks code that will not work.
 
-    A name's imports stand above it, and which are needed is known behind it. So a script is walked through
-    again: the imports that a walk has found are the ones that the next one writes.
+    Imports precede the names that need them, so a walk knows the required imports only at its end. The
+    script is therefore walked again: each walk writes the imports that the previous one found.
 
     Args:
-        names: what the script's names stand for.
-        chooser: what is written for them.
-        classes: its classes that are flows.
-        findings: where to note what is found.
-        found_before: what the walk before has found.
+        names: the objects that the script's names refer to.
+        chooser: chooses their replacements.
+        classes: tracks the classes that are flows.
+        findings: collects the results of this walk.
+        found_before: the results of the previous walk.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class Rewriter(cst.CSTTransformer):
         self._classes = classes
 
     def on_visit(self, node: cst.CSTNode) -> bool:
-        """Follows the statements, and chooses what is written for names before their parts are left."""
+        """Tracks the statements, and chooses the replacement of a name before the walk leaves its parts."""
         if isinstance(node, (cst.SimpleStatementLine, cst.BaseCompoundStatement)):
             self.findings.enter(node)
         if isinstance(node, (cst.Import, cst.ImportFrom)):
@@ -75,7 +75,7 @@ class Rewriter(cst.CSTTransformer):
     def on_leave(
         self, original_node: cst.CSTNode, updated_node: cst.CSTNode
     ) -> cst.CSTNode | cst.RemovalSentinel | cst.FlattenSentinel[cst.CSTNode]:
-        """Marks statements when all within them is known."""
+        """Marks a statement after its whole content was visited."""
         self._classes.leave(original_node)
         left = super().on_leave(original_node, updated_node)
         if isinstance(original_node, (cst.SimpleStatementLine, cst.BaseCompoundStatement)):
@@ -84,13 +84,13 @@ class Rewriter(cst.CSTTransformer):
         return left
 
     def leave_Name(self, original_node: cst.Name, updated_node: cst.Name) -> cst.BaseExpression:
-        """Writes what was chosen for a name."""
+        """Writes the replacement of a name."""
         return self._written(original_node, updated_node)
 
     def leave_Attribute(
         self, original_node: cst.Attribute, updated_node: cst.Attribute
     ) -> cst.BaseExpression:
-        """Writes what was chosen for an attribute."""
+        """Writes the replacement of an attribute."""
         return self._written(original_node, updated_node)
 
     def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.BaseExpression:
@@ -108,7 +108,7 @@ class Rewriter(cst.CSTTransformer):
     def leave_SimpleStatementLine(
         self, original_node: cst.SimpleStatementLine, updated_node: cst.SimpleStatementLine
     ) -> cst.SimpleStatementLine | cst.FlattenSentinel[cst.SimpleStatementLine]:
-        """Writes the imports of a line; a line whose statements are all gone goes later."""
+        """Writes the imports of a line; a line without statements is removed later."""
         if not updated_node.body:
             return updated_node.with_changes(body=[_GONE])
         imports = self._replaced(original_node.body)
@@ -124,7 +124,7 @@ class Rewriter(cst.CSTTransformer):
     def leave_SimpleStatementSuite(
         self, original_node: cst.SimpleStatementSuite, updated_node: cst.SimpleStatementSuite
     ) -> cst.BaseSuite:
-        """Writes the imports of a body on the line of its header, which becomes a block."""
+        """Writes the imports of a body in the line of its header, and makes the body a block."""
         imports = self._replaced(original_node.body)
         if updated_node.body and not imports:
             return updated_node
@@ -138,23 +138,23 @@ class Rewriter(cst.CSTTransformer):
     def leave_IndentedBlock(
         self, original_node: cst.IndentedBlock, updated_node: cst.IndentedBlock
     ) -> cst.IndentedBlock:
-        """Takes out lines that are empty now; a block needs a statement."""
+        """Removes lines that became empty; a block keeps at least one statement."""
         body, comments = without_empty_lines(updated_node.body)
         if not body:
             body, comments = [cst.SimpleStatementLine([cst.Pass()], leading_lines=comments)], []
         return updated_node.with_changes(body=body, footer=[*comments, *updated_node.footer])
 
     def visit_Module(self, node: cst.Module) -> None:
-        """Notes the comments above the first statement, some of which an earlier run may have written."""
+        """Records the comments above the first statement; an earlier run may have written some of them."""
         self._header = node.header
 
     def leave_Module(self, original_node: cst.Module, updated_node: cst.Module) -> cst.Module:
-        """Takes out lines that are empty now."""
+        """Removes lines that became empty."""
         body, comments = without_empty_lines(updated_node.body)
         return updated_node.with_changes(body=body, footer=[*comments, *updated_node.footer])
 
     def _marked(self, statement: _Left, marks: Sequence[str]) -> _Left:
-        """Returns the statement, or the first of several, below the comments that it lacks."""
+        """Adds the missing comments above the statement, or above the first of several."""
         if not marks or isinstance(statement, cst.RemovalSentinel):
             return statement
         if isinstance(statement, cst.FlattenSentinel):
@@ -172,7 +172,7 @@ class Rewriter(cst.CSTTransformer):
         return new.with_changes(lpar=getattr(updated, "lpar", ()), rpar=getattr(updated, "rpar", ()))
 
     def _bases(self, node: cst.ClassDef) -> list[str]:
-        """The names of a class's bases, as the table of calls knows them."""
+        """The names of a class's bases in the table of calls."""
         found = []
         for base in node.bases:
             if isinstance(base.value, (cst.Name, cst.Attribute)):
@@ -213,7 +213,7 @@ class Rewriter(cst.CSTTransformer):
 def without_empty_lines(
     body: Sequence[cst.BaseStatement],
 ) -> tuple[list[cst.BaseStatement], Sequence[cst.EmptyLine]]:
-    """Takes out lines without statements; their comments go to the next statement, or are returned."""
+    """Removes lines without statements; moves their comments to the next statement, or returns them."""
     left: list[cst.BaseStatement] = []
     carried: list[cst.EmptyLine] = []
     for statement in body:
@@ -235,7 +235,7 @@ def _is_gone(line: cst.SimpleStatementLine) -> bool:
 
 
 def _joined(before: Sequence[cst.EmptyLine], after: Sequence[cst.EmptyLine]) -> list[cst.EmptyLine]:
-    """Puts lines together; empty ones alone are not added to others."""
+    """Joins comment lines; empty lines alone are not added above other comments or code."""
     if after and after[0].comment is None and all(line.comment is None for line in before):
         return list(after)
     return [*before, *after]

@@ -1,1 +1,1 @@
-"""`tensorpack.callbacks`, where meanings differ from Towerpack's."""
+"""`tensorpack.callbacks`, where the behaviour differs from Towerpack's."""

@@ -1,4 +1,4 @@
-"""Savers that write TensorFlow's own checkpoints, where Tensorpack's wrote them."""
+"""Savers that write checkpoints of TensorFlow, in the directories of Tensorpack."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class ModelSaver(Callback):
     """Saves the model as `model-<step>` when it is triggered.
 
     Args:
-        max_to_keep: how many checkpoints to keep.
-        keep_checkpoint_every_n_hours: keep one of so many hours for good.
-        checkpoint_dir: the directory; None: the logger's.
+        max_to_keep: the number of checkpoints to keep.
+        keep_checkpoint_every_n_hours: the interval, in hours, of checkpoints that are kept permanently.
+        checkpoint_dir: the directory; None: the directory of the logger.
         var_collections: a collection of variables to save, or a list of collections; None: all variables.
     """
 
@@ -65,13 +65,13 @@ class ModelSaver(Callback):
 
 
 class MinSaver(Callback):
-    """Copies the newest checkpoint of a `ModelSaver` where a statistic is the lowest so far.
+    """Copies the newest checkpoint of a `ModelSaver` when a statistic reaches a new minimum.
 
     Args:
         monitor_stat: the statistic.
-        reverse: whether the highest counts.
+        reverse: whether to use the maximum instead.
         filename: the name of the copy; None: `min-<statistic>` or `max-<statistic>`.
-        checkpoint_dir: the directory; None: the logger's.
+        checkpoint_dir: the directory; None: the directory of the logger.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class MinSaver(Callback):
         path = found.model_checkpoint_path
         if not path.endswith(f"-{step}"):
             logger.warn(
-                "[MinSaver] The best '%s' is of global_step=%d, but the latest checkpoint is %s: nothing is "
+                "[MinSaver] The best '%s' was at global_step=%d, but the latest checkpoint is %s: nothing is "
                 "copied. The callbacks may have inconsistent frequency or wrong order.",
                 self.monitor_stat,
                 step,
@@ -117,7 +117,7 @@ class MinSaver(Callback):
 
 
 class MaxSaver(MinSaver):
-    """Copies the newest checkpoint where a statistic is the highest so far; see `MinSaver`."""
+    """Copies the newest checkpoint when a statistic reaches a new maximum; see `MinSaver`."""
 
     def __init__(
         self, monitor_stat: str, filename: str | None = None, checkpoint_dir: str | None = None

@@ -1,4 +1,4 @@
-"""`InferenceRunner` and its inferencers, which average over batches as Tensorpack's do."""
+"""`InferenceRunner` and its inferencers, which average over batches as in Tensorpack."""
 
 from __future__ import annotations
 
@@ -70,11 +70,11 @@ class Inferencer(Callback, abc.ABC):
 
 
 class ScalarStats(Inferencer):
-    """Averages scalar tensors over all batches, each batch counting alike.
+    """Averages scalar tensors over all batches, with equal weights.
 
     Args:
         names: a tensor's name, or a list of names.
-        prefix: what the names of the statistics begin with.
+        prefix: the prefix of the names of the statistics.
     """
 
     def __init__(self, names: str | list[str], prefix: str = "validation") -> None:
@@ -99,7 +99,7 @@ class ScalarStats(Inferencer):
 
 
 class ClassificationError(Inferencer):
-    """Computes the share of wrong examples, each example counting alike.
+    """Computes the share of wrong examples over all examples.
 
     Args:
         wrong_tensor_name: a vector with one entry for each example, 1 where the prediction is wrong.
@@ -132,7 +132,7 @@ class BinaryClassificationStats(Inferencer):
     Args:
         pred_tensor_name: the predictions, 0 or 1.
         label_tensor_name: the labels, 0 or 1.
-        prefix: what the names of the statistics begin with.
+        prefix: the prefix of the names of the statistics.
     """
 
     def __init__(self, pred_tensor_name: str, label_tensor_name: str, prefix: str = "val") -> None:
@@ -217,8 +217,8 @@ class InferenceRunner(InferenceRunnerBase):
         input: an `InputSource` or a DataFlow.
         infs: an `Inferencer`, or a list of them.
         tower_name: the name scope of the replica.
-        tower_func: builds the replica; None: the trainer's.
-        device: the number of a GPU; -1 for the CPU.
+        tower_func: builds the replica; None: the tower function of the trainer.
+        device: the index of a GPU; -1 for the CPU.
     """
 
     def __init__(
@@ -248,7 +248,7 @@ class InferenceRunner(InferenceRunnerBase):
             inferencer.setup_graph(self.trainer)
 
     def _runs(self) -> Iterator[int]:
-        """Yields, for each run, how many of the replicas compute."""
+        """Yields the number of active replicas for each run."""
         return (1 for _ in self._batches())
 
     def _trigger(self) -> None:
@@ -265,14 +265,14 @@ class InferenceRunner(InferenceRunnerBase):
 
 
 class DataParallelInferenceRunner(InferenceRunner):
-    """Runs inferencers on several GPUs, a batch on each at once, and the rest on the first one.
+    """Runs inferencers on several GPUs, one batch on each at once; remaining batches run on the first GPU.
 
     Args:
         input: a `QueueInput` or a DataFlow, of a known size.
         infs: an `Inferencer`, or a list of them.
-        gpus: how many GPUs, or their numbers.
-        tower_name: the name scope of the replicas, before their numbers.
-        tower_func: builds a replica; None: the trainer's.
+        gpus: the number of GPUs, or a list of their indices.
+        tower_name: the prefix of the replicas' name scopes.
+        tower_func: builds a replica; None: the tower function of the trainer.
     """
 
     def __init__(

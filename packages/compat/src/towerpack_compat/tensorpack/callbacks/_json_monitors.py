@@ -1,4 +1,4 @@
-"""Monitors with Tensorpack's methods and files, and the callbacks and monitors of a training by default."""
+"""Monitors with Tensorpack's methods and files, and the default callbacks and monitors of a training."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class MonitorBase(callbacks.Monitor, Callback):
     _chief_only = False
 
     def __init_subclass__(cls, **arguments: Any) -> None:
-        """Lets `process_scalar(self, name, val)` be called with the step, too, as Towerpack does."""
+        """Wraps `process_scalar(self, name, val)` to accept the step, which Towerpack passes, too."""
         super().__init_subclass__(**arguments)
         for method in ("process_scalar", "process_summary"):
             function = vars(cls).get(method)
@@ -58,7 +58,7 @@ class NoOpMonitor(MonitorBase):
     """Records nothing.
 
     Args:
-        name: what it stands for.
+        name: the name of the monitor that it replaces.
     """
 
     def __init__(self, name: str | None = None) -> None:
@@ -71,18 +71,18 @@ class NoOpMonitor(MonitorBase):
 def TFEventWriter(
     logdir: str | None = None, max_queue: int = 10, flush_secs: int = 120, split_files: bool = False
 ) -> Any:
-    """Makes the monitor that writes for TensorBoard, into the logger's directory.
+    """Creates the monitor that writes events for TensorBoard to the logger's directory.
 
     Args:
-        logdir: refused; the logger's directory is used.
-        max_queue: of no effect.
-        flush_secs: how often the file is written, in seconds.
-        split_files: of no effect.
+        logdir: not supported; events go to the logger's directory.
+        max_queue: no effect.
+        flush_secs: the interval between two writes of the file, in seconds.
+        split_files: no effect.
     """
     if logdir is not None:
         raise NoCounterpartError(
             f"TFEventWriter(logdir={logdir!r}) has no counterpart: events go to the logger's directory. "
-            "Choose that by logger.set_logger_dir."
+            "Set it by logger.set_logger_dir."
         )
     if logger.get_logger_dir() is None:
         logger.warn("logger directory was not set. Ignore TFEventWriter.")
@@ -91,7 +91,7 @@ def TFEventWriter(
 
 
 class JSONWriter(MonitorBase):
-    """Writes all scalars to `stats.json` in the logger's directory, a dict for each step that has some."""
+    """Writes all scalars to `stats.json` in the logger's directory, one dict for each step with scalars."""
 
     FILENAME = "stats.json"
 
@@ -103,7 +103,7 @@ class JSONWriter(MonitorBase):
 
     @staticmethod
     def load_existing_json(dir: str | None = None) -> list[dict[str, Any]] | None:
-        """Returns the statistics of a directory, by default the logger's; None if there are none."""
+        """Returns the statistics of a directory, by default the logger's; None without statistics."""
         path = os.path.join(dir or str(logger.directory()), JSONWriter.FILENAME)
         if not os.path.exists(path):
             return None
@@ -112,7 +112,7 @@ class JSONWriter(MonitorBase):
 
     @staticmethod
     def load_existing_epoch_number(dir: str | None = None) -> int | None:
-        """Returns the last epoch of a directory's statistics; None if there are none."""
+        """Returns the last epoch in the statistics of a directory; None without statistics."""
         stats = JSONWriter.load_existing_json(dir)
         return int(stats[-1]["epoch_num"]) if stats and "epoch_num" in stats[-1] else None
 
@@ -155,10 +155,10 @@ class ScalarPrinter(MonitorBase):
     """Logs scalars.
 
     Args:
-        enable_step: whether after each step.
-        enable_epoch: whether after each epoch.
+        enable_step: whether to log after each step.
+        enable_epoch: whether to log after each epoch.
         whitelist: regular expressions of the names to log; None: all.
-        blacklist: regular expressions of the names to leave out.
+        blacklist: regular expressions of the names to skip.
     """
 
     def __init__(
@@ -197,11 +197,11 @@ class ScalarPrinter(MonitorBase):
 
 
 def DEFAULT_CALLBACKS() -> list[Any]:
-    """Returns the callbacks that run besides the user's."""
+    """Returns the default callbacks, which run in addition to the user's."""
     names = ("MovingAverageSummary", "ProgressBar", "MergeAllSummaries", "RunUpdateOps")
     return [resolve(name)() for name in names]
 
 
 def DEFAULT_MONITORS() -> list[Any]:
-    """Returns the monitors that a training has by default."""
+    """Returns the default monitors of a training."""
     return [TFEventWriter(), JSONWriter(), ScalarPrinter()]

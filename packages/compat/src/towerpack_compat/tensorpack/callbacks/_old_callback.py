@@ -13,10 +13,10 @@ __all__ = ["Callback", "CallbackToHook", "CheckNumerics", "tensor_in_graph"]
 
 
 class Callback(callbacks.Callback):
-    """Does something besides the iterations; see `towerpack_callbacks.Callback` for the loop.
+    """Runs code around the training steps; see `towerpack_callbacks.Callback` for the loop.
 
     Attributes:
-        name_scope: the name scope of its ops; "" for the class's name.
+        name_scope: the name scope of its ops; "" for the name of the class.
     """
 
     _chief_only = True
@@ -49,14 +49,14 @@ class Callback(callbacks.Callback):
         self._after_epoch()
 
     def before_run(self, ctx: Any) -> Any:
-        """Chooses what a step fetches besides."""
+        """Returns further tensors to fetch in a step."""
         fetches = self._before_run(ctx)
         if fetches is None or isinstance(fetches, tf.train.SessionRunArgs):
             return fetches
         return tf.train.SessionRunArgs(fetches=fetches)
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
-        """Receives what the step has fetched."""
+        """Receives the fetched values of a step."""
         self._after_run(run_context, run_values)
 
     def trigger_step(self) -> None:
@@ -72,7 +72,7 @@ class Callback(callbacks.Callback):
         self._after_train()
 
     def get_tensors_maybe_in_tower(self, names: Sequence[str]) -> list[Any]:
-        """Returns tensors of the graph, or else of the first training tower."""
+        """Returns tensors of the graph or, if it has none of these names, of the first training tower."""
         return [self._tensor(name) for name in names]
 
     def _tensor(self, name: str) -> Any:
@@ -86,7 +86,7 @@ class Callback(callbacks.Callback):
 
 
 class CallbackToHook(tf.train.SessionRunHook):
-    """Makes a hook of a callback's `before_run` and `after_run`.
+    """Wraps `before_run` and `after_run` of a callback in a session hook.
 
     Args:
         cb: the callback.
@@ -103,11 +103,11 @@ class CallbackToHook(tf.train.SessionRunHook):
 
 
 def CheckNumerics(run_as_trigger: bool = True, run_step: bool = False) -> callbacks.RunOp:
-    """Returns the callback that fails if a trainable variable has a value that is not finite.
+    """Returns a callback that raises an error if a trainable variable is not finite.
 
     Args:
-        run_as_trigger: whether it looks when it is triggered.
-        run_step: whether it looks in each step.
+        run_as_trigger: whether to check when it is triggered.
+        run_step: whether to check in each step.
     """
 
     def check() -> tf.Operation:
@@ -121,10 +121,10 @@ def CheckNumerics(run_as_trigger: bool = True, run_step: bool = False) -> callba
 
 
 def tensor_in_graph(name: str) -> Any:
-    """Returns a tensor, or the op if it has no tensor, by its name.
+    """Returns the tensor of a name, or the op if it has no tensor.
 
     Raises:
-        KeyError: there is none.
+        KeyError: the graph has neither.
     """
     graph = tf.get_default_graph()
     if ":" in name:

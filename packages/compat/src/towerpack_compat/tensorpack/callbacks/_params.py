@@ -28,10 +28,10 @@ __all__ = [
 
 
 class HyperParam(abc.ABC):
-    """A number that a callback sets."""
+    """A number controlled by a callback."""
 
     def setup_graph(self) -> None:
-        """Makes the ops that setting needs."""
+        """Creates the ops that set the value."""
 
     @abc.abstractmethod
     def set_value(self, v: float) -> None:
@@ -43,7 +43,7 @@ class HyperParam(abc.ABC):
 
     @property
     def readable_name(self) -> str:
-        """The name, for messages."""
+        """The name in messages."""
         return str(getattr(self, "_readable_name", type(self).__name__))
 
 
@@ -79,7 +79,7 @@ class ObjAttrParam(HyperParam):
     Args:
         obj: the object.
         attrname: the attribute.
-        readable_name: the name for messages; None: the attribute's.
+        readable_name: the name in messages; None: the name of the attribute.
     """
 
     def __init__(self, obj: Any, attrname: str, readable_name: str | None = None) -> None:
@@ -113,7 +113,7 @@ class HyperParamSetter(Callback, abc.ABC):
         self.param.setup_graph()
 
     def get_value_to_set(self) -> float | None:
-        """Returns the value to set; None: no other one."""
+        """Returns the value to set; None leaves the value unchanged."""
         value = self._get_value_to_set()
         if value is not None and value != self._last_value:
             if self.epoch_num != self._last_epoch_set:
@@ -126,7 +126,7 @@ class HyperParamSetter(Callback, abc.ABC):
 
     @abc.abstractmethod
     def _get_value_to_set(self) -> float | None:
-        """Returns the value to set; None: no other one."""
+        """Returns the value to set; None leaves the value unchanged."""
 
     def get_current_value(self) -> Any:
         """Returns the value."""
@@ -176,9 +176,9 @@ class ScheduledHyperParamSetter(HyperParamSetter):
     Args:
         param: a `HyperParam`, or the name of a variable.
         schedule: pairs of an epoch and the value after that epoch.
-        interp: "linear" interpolates between the pairs.
-        step_based: whether the pairs have steps instead of epochs.
-        set_at_beginning: whether to set the value that the schedule gives for the first epoch of the run.
+        interp: "linear" to interpolate between the pairs.
+        step_based: whether the pairs contain steps instead of epochs.
+        set_at_beginning: whether to set the scheduled value of the first epoch before the run.
     """
 
     def __init__(
@@ -260,15 +260,15 @@ class HyperParamSetterWithFunc(HyperParamSetter):
 
 
 class StatMonitorParamSetter(HyperParamSetter):
-    """Changes a hyperparameter when a statistic no longer improves.
+    """Changes a hyperparameter when a statistic stops improving.
 
     Args:
         param: a `HyperParam`, or the name of a variable.
         stat_name: the statistic.
-        value_func: makes the new value of the old one.
-        threshold: by how much it must improve.
-        last_k: within how many observations.
-        reverse: whether a rise improves it.
+        value_func: computes the new value from the old one.
+        threshold: the minimal improvement.
+        last_k: the number of observations in which it has to improve.
+        reverse: whether an increase is an improvement.
     """
 
     _enable_before_train = False

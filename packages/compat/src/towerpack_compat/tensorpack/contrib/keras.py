@@ -31,10 +31,10 @@ def _keras() -> Any:
 
 
 class _Caller:
-    """Builds a Keras model once, and calls it again where variables are reused.
+    """Builds a Keras model once, and calls the same model when variables are reused.
 
     Args:
-        get_model: takes the tensors of the inputs, and returns the model.
+        get_model: maps the input tensors to the model.
     """
 
     def __init__(self, get_model: Callable[..., Any]) -> None:
@@ -61,7 +61,7 @@ class _Caller:
 
     @staticmethod
     def _collect(model: Any, before: set[Any], backup: dict[str, list[Any]]) -> None:
-        """Leaves in the collections the weights and updates of the model alone; Keras adds other ones."""
+        """Keeps only the model's weights and updates in the collections; Keras adds others."""
         added = {variable.ref() for variable in tf.trainable_variables()} - before
         restore_collection(backup)
         for weight in model.weights:
@@ -73,7 +73,7 @@ class _Caller:
 
 @contextlib.contextmanager
 def _without_tower_scope() -> Iterator[None]:
-    """Leaves the name scope of the first tower, which Keras would prepend to the names of variables."""
+    """Leaves the name scope of the first tower; Keras would add it to the names of variables."""
     with (
         tf.name_scope("/")
         if tf.get_default_graph().get_name_scope() == "tower0"
@@ -83,7 +83,7 @@ def _without_tower_scope() -> Iterator[None]:
 
 
 class KerasPhaseCallback(Callback):
-    """Feeds Keras's learning phase: in training steps, and with 0 in every `InferenceRunner`.
+    """Feeds Keras's learning phase: `isTrain` in training steps, 0 in every `InferenceRunner`.
 
     Args:
         isTrain: the phase.
@@ -119,7 +119,7 @@ def setup_keras_trainer(
 
     Args:
         trainer: the trainer.
-        get_model: takes the tensors of the inputs, and returns the model.
+        get_model: maps the input tensors to the model.
         input_signature: the inputs.
         target_signature: the targets, one for each output.
         input: an `InputSource`.
@@ -175,14 +175,14 @@ def _total(losses: list[tf.Tensor]) -> tf.Tensor:
 
 
 class KerasModel:
-    """Trains a Keras model by Tensorpack's trainers.
+    """Trains a Keras model with Tensorpack's trainers.
 
     Args:
-        get_model: takes the tensors of the inputs, and returns a `tf.keras.Model`.
+        get_model: maps the input tensors to a `tf.keras.Model`.
         input_signature: the inputs.
         target_signature: the targets.
         input: the data, an `InputSource` or a DataFlow.
-        trainer: the trainer; None: one for all GPUs.
+        trainer: the trainer; None: a trainer for all GPUs.
     """
 
     def __init__(
@@ -230,8 +230,8 @@ class KerasModel:
         """Trains.
 
         Args:
-            validation_data: a DataFlow or `InputSource` for an `InferenceRunner`, the first of the callbacks.
-            kwargs: those of `train_with_defaults`.
+            validation_data: a DataFlow or `InputSource` for an `InferenceRunner`, the first callback.
+            kwargs: further arguments of `train_with_defaults`.
         """
         callbacks = kwargs.pop("callbacks", [])
         if validation_data is not None:

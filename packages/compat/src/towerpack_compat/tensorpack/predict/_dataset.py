@@ -1,4 +1,4 @@
-"""Predictors over a whole flow, in this process or in several."""
+"""Predictors for a whole flow, in this process or in several."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class DatasetPredictorBase(abc.ABC):
 
 
 class SimpleDatasetPredictor(DatasetPredictorBase):
-    """Predicts for each datapoint of a flow, one after the other, in this process."""
+    """Predicts for the datapoints of a flow in order, in this process."""
 
     def __init__(self, config: PredictConfig, dataset: DataFlow) -> None:
         super().__init__(config, dataset)
@@ -76,9 +76,9 @@ class SimpleDatasetPredictor(DatasetPredictorBase):
 
 
 class MultiProcessPredictWorker(ForkProcess):
-    """A process with a predictor of its own; override `run`, and call `_init_runtime` there.
+    """A process with a predictor; override `run`, and call `_init_runtime` in it.
 
-    It is a copy of this process, since the functions of a model cannot always be pickled.
+    The process is forked, since the functions of a model cannot always be pickled.
 
     Args:
         idx: the number of the worker; the first one logs.
@@ -107,7 +107,7 @@ class MultiProcessQueuePredictWorker(MultiProcessPredictWorker):
     Args:
         idx: the number of the worker.
         inqueue: pairs of a number and a datapoint.
-        outqueue: gets pairs of a number and the outputs.
+        outqueue: receives pairs of a number and the outputs.
         config: a `PredictConfig`.
     """
 
@@ -132,8 +132,8 @@ class MultiProcessDatasetPredictor(DatasetPredictorBase):
         config: a `PredictConfig`.
         dataset: the flow.
         nr_proc: the number of processes.
-        use_gpu: whether each has a GPU of its own, or all are on the CPU.
-        ordered: whether outputs have the order of the datapoints.
+        use_gpu: whether each process uses one GPU; otherwise all use the CPU.
+        ordered: whether outputs are in the order of the datapoints.
     """
 
     def __init__(
@@ -168,7 +168,7 @@ class MultiProcessDatasetPredictor(DatasetPredictorBase):
             worker.join()
 
     def _results(self) -> Iterator[tuple[int, Any]]:
-        """Yields pairs of a number and outputs, as the processes finish them."""
+        """Yields pairs of a number and outputs, in order of completion."""
         for pair in enumerate(self._datapoints()):
             self.inqueue.put(pair)
             with contextlib.suppress(queue.Empty):

@@ -1,4 +1,4 @@
-"""`tensorpack.tfutils.export`: files of a model with its weights."""
+"""`tensorpack.tfutils.export`: export of models with their weights."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["ModelExporter"]
 
 
 class ModelExporter:
-    """Writes the model of a configuration, with its weights, from its inputs to its outputs.
+    """Exports the model of a configuration with its weights, between its inputs and its outputs.
 
     Args:
         config: a `PredictConfig`.
@@ -31,8 +31,8 @@ class ModelExporter:
 
         Args:
             filename: the file.
-            optimize: whether to leave out what inference does not need.
-            toco_compatible: whether placeholders keep what TensorFlow Lite's converter needs.
+            optimize: whether to remove ops that inference does not need.
+            toco_compatible: whether to keep the placeholders' attributes for TensorFlow Lite's converter.
         """
         assert optimize or not toco_compatible, "toco_compatible is only effective when optimize=True!"
         with self._built() as (sess, inputs, outputs):
@@ -49,11 +49,11 @@ class ModelExporter:
     def export_serving(
         self, filename: str, tags: Sequence[str] | None = None, signature_name: str = "prediction_pipeline"
     ) -> None:
-        """Writes a SavedModel, whose signature names the tensors as the graph does.
+        """Writes a SavedModel; its signature uses the tensor names of the graph.
 
         Args:
-            filename: the folder, which is not there yet.
-            tags: its tags; None: TensorFlow's for serving.
+            filename: the folder; it must not exist yet.
+            tags: the tags; None: TensorFlow's tag for serving.
             signature_name: the name of the signature.
         """
         with self._built() as (sess, *tensors):
@@ -76,7 +76,7 @@ class ModelExporter:
         with config.choose_graph().as_default():
             handle = config.build("", placeholders(config.input_signature))
             config.session_init._setup_graph()
-            # Not the configuration's session: it would give initial values to what is not restored.
+            # The session of the configuration would assign initial values to variables that are not restored.
             with tf.Session(config=fit_to_host(tf.ConfigProto(allow_soft_placement=True))) as sess:
                 config.session_init._run_init(sess)
                 yield sess, handle.get_tensors(config.input_names), handle.get_tensors(config.output_names)

@@ -35,10 +35,10 @@ class PredictConfig:
         input_signature: its inputs.
         input_names: names of the inputs; None: those of the model.
         output_names: names of the outputs.
-        session_creator: makes the session.
-        session_init: where the values of variables come from.
-        return_input: whether a prediction returns its inputs, too.
-        create_graph: whether the predictor builds in a graph of its own, or in the default graph.
+        session_creator: creates the session.
+        session_init: sets the values of variables.
+        return_input: whether a prediction also returns its inputs.
+        create_graph: whether to build in a new graph instead of the default graph.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class PredictConfig:
     def build_on_devices(
         self, towers: Sequence[int], take_inputs: Callable[[str], Sequence[tf.Tensor]]
     ) -> list[TowerTensorHandle]:
-        """Builds a replica on each GPU, with inputs by the name of the replica; they share variables."""
+        """Builds a replica on each GPU; inputs have the replica's name as a prefix, variables are shared."""
         handles = []
         for index, (number, device) in enumerate(zip(towers, device_names(towers), strict=True)):
             with tf.variable_scope(tf.get_variable_scope(), reuse=index > 0), tf.device(device):
@@ -87,7 +87,7 @@ class PredictConfig:
         return handles
 
     def open_session(self, devices: Sequence[str] = ()) -> Any:
-        """Returns a session of the default graph with the values of the variables."""
+        """Returns a session of the default graph with initialized variables."""
         self.session_init._setup_graph()
         options = getattr(self.session_creator, "config", None)
         if options is not None and len(devices) > 1 and devices[0].startswith("/cpu"):
@@ -119,11 +119,11 @@ class OfflinePredictor(OnlinePredictor):
 
 
 class MultiTowerOfflinePredictor(OnlinePredictor):
-    """Builds one replica on each of several GPUs, all with the same inputs; a call predicts on the first.
+    """Builds one replica on each of several GPUs; a call predicts on the first one.
 
     Args:
         config: a `PredictConfig`.
-        towers: the numbers of the GPUs.
+        towers: the indices of the GPUs.
     """
 
     def __init__(self, config: PredictConfig, towers: Sequence[int]) -> None:
@@ -141,7 +141,7 @@ class MultiTowerOfflinePredictor(OnlinePredictor):
         self.predictors = [OnlinePredictor(*pair, config.return_input, sess) for pair in tensors]
 
     def get_predictor(self, n: int) -> list[OnlinePredictor]:
-        """Returns `n` predictors, which take turns with the GPUs."""
+        """Returns `n` predictors, assigned to the GPUs in turn."""
         if n >= len(self.predictors):
             logger.warn("n > #towers, will assign predictor to GPU by round-robin")
         return [self.predictors[number % len(self.predictors)] for number in range(n)]
@@ -152,14 +152,14 @@ class MultiTowerOfflinePredictor(OnlinePredictor):
 
 
 class DataParallelOfflinePredictor(OnlinePredictor):
-    """Builds one replica on each of several GPUs, and predicts on all in one call.
+    """Builds one replica on each of several GPUs; a call predicts on all of them.
 
-    A call takes the inputs of the first replica, then those of the second one, and so on. Its outputs are in
-    the same order.
+    A call takes the inputs of the first replica, then those of the second one, and so on. It returns the
+    outputs in the same order.
 
     Args:
         config: a `PredictConfig`.
-        towers: the numbers of the GPUs.
+        towers: the indices of the GPUs.
     """
 
     def __init__(self, config: PredictConfig, towers: Sequence[int]) -> None:
@@ -175,7 +175,7 @@ class DataParallelOfflinePredictor(OnlinePredictor):
 
 
 class FeedfreePredictor(PredictorBase):
-    """Predicts for the next datapoint of an `InputSource` with each call, which has no arguments.
+    """Predicts for the next datapoint of an `InputSource`; a call takes no arguments.
 
     Args:
         config: a `PredictConfig`.
@@ -203,4 +203,4 @@ class FeedfreePredictor(PredictorBase):
         return self._hooked_sess.run(self._fetches)
 
     def _do_call(self, dp: Sequence[Any]) -> list[Any]:
-        raise NotImplementedError("A FeedfreePredictor is called without arguments.")
+        raise NotImplementedError("FeedfreePredictor takes no arguments.")

@@ -1,4 +1,4 @@
-"""A predictor that batches the requests of many threads."""
+"""A predictor that batches requests of many threads."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ __all__ = ["AsyncPredictorBase", "MultiThreadAsyncPredictor"]
 
 
 class AsyncPredictorBase(PredictorBase):
-    """A predictor that gives the outputs later."""
+    """A predictor that returns futures of its outputs."""
 
     @abc.abstractmethod
     def put_task(
         self, dp: Sequence[Any], callback: Callable[[Future[Any]], Any] | None = None
     ) -> Future[Any]:
-        """Asks for a prediction.
+        """Requests a prediction.
 
         Args:
             dp: the inputs.
-            callback: called with the future when its result is there.
+            callback: called with the future when its result is available.
         """
 
     @abc.abstractmethod
@@ -41,7 +41,7 @@ class AsyncPredictorBase(PredictorBase):
 
 
 class _Worker(StoppableThread, ShareSessionThread):
-    """Takes requests of a queue, as many as are there, and predicts for them in one batch."""
+    """Takes all waiting requests from a queue, and predicts for them in one batch."""
 
     def __init__(
         self, requests: queue.Queue[Any], predictor: OnlinePredictor, number: int, most: int
@@ -75,11 +75,11 @@ class _Worker(StoppableThread, ShareSessionThread):
 
 
 class MultiThreadAsyncPredictor(AsyncPredictorBase):
-    """Predicts for single datapoints by predictors of batches, each in a thread.
+    """Predicts for single datapoints through predictors of batches, each in a thread.
 
     Args:
         predictors: the predictors.
-        batch_size: how many datapoints are in a batch at most.
+        batch_size: the maximum number of datapoints in a batch.
     """
 
     def __init__(self, predictors: Sequence[OnlinePredictor], batch_size: int = 5) -> None:
@@ -94,10 +94,10 @@ class MultiThreadAsyncPredictor(AsyncPredictorBase):
         ]
 
     def start(self) -> None:
-        """Starts the threads, in the default session where a predictor has none."""
+        """Starts the threads; predictors without a session use the default session."""
         if any(predictor.sess is None for predictor in self._predictors):
             assert tf.get_default_session() is not None, (
-                "No session is bound to the predictors: start() has to be called under a default session!"
+                "The predictors have no session: call start() within a default session."
             )
         for thread in self.threads:
             thread.start()

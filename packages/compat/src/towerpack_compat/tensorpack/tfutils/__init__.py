@@ -1,1 +1,1 @@
-"""`tensorpack.tfutils`, where meanings differ from Towerpack's."""
+"""`tensorpack.tfutils`, where the behaviour differs from Towerpack's."""

@@ -1,4 +1,4 @@
-"""How a session is made, and where its variables get their values."""
+"""Creation of sessions, and initialization of their variables."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def get_default_sess_config(mem_fraction: float | None = None) -> tf.ConfigProto
     """Returns the options of a session.
 
     Args:
-        mem_fraction: the share of a GPU's memory to take; None: as it is needed.
+        mem_fraction: the share of a GPU's memory to allocate; None: on demand.
     """
     config = trainers.default_session_config([])
     config.allow_soft_placement = True
@@ -48,7 +48,7 @@ def get_default_sess_config(mem_fraction: float | None = None) -> tf.ConfigProto
 
 
 def fit_to_host(config: tf.ConfigProto) -> tf.ConfigProto:
-    """Lets a host without GPUs compute what is in the layout NCHW, for which its ops have no kernels."""
+    """Converts the layout NCHW on a host without GPUs, where its ops have no kernels."""
     if not trainers.get_num_gpu():
         rewriting = config.graph_options.rewrite_options
         rewriting.cpu_layout_conversion = RewriterConfig.NCHW_TO_NHWC
@@ -56,11 +56,11 @@ def fit_to_host(config: tf.ConfigProto) -> tf.ConfigProto:
 
 
 class NewSessionCreator(tf.train.SessionCreator):
-    """Makes a session.
+    """Creates a session.
 
     Args:
-        target: of the session.
-        config: its options; None: `get_default_sess_config()`.
+        target: the target of the session.
+        config: the options of the session; None: `get_default_sess_config()`.
     """
 
     def __init__(self, target: str = "", config: tf.ConfigProto | None = None) -> None:
@@ -68,7 +68,7 @@ class NewSessionCreator(tf.train.SessionCreator):
         self.config = get_default_sess_config() if config is None else config
 
     def create_session(self) -> tf.Session:
-        """Makes the session, and initializes the graph's variables in it."""
+        """Creates the session, and initializes the graph's variables in it."""
         sess = tf.Session(target=self.target, config=fit_to_host(self.config))
         sess.run(
             [tf.global_variables_initializer(), tf.local_variables_initializer(), tf.tables_initializer()]
@@ -77,7 +77,7 @@ class NewSessionCreator(tf.train.SessionCreator):
 
 
 class ReuseSessionCreator(tf.train.SessionCreator):
-    """Returns a session that is there.
+    """Returns an existing session.
 
     Args:
         sess: the session.
@@ -92,23 +92,23 @@ class ReuseSessionCreator(tf.train.SessionCreator):
 
 
 class SessionCreatorAdapter(tf.train.SessionCreator):
-    """Changes the session that another creator makes.
+    """Modifies the session of another creator.
 
     Args:
-        session_creator: the other one.
-        func: takes the session, and returns another one.
+        session_creator: the other creator.
+        func: maps the session to the session to use.
     """
 
     def __init__(self, session_creator: Any, func: Any) -> None:
         self._creator, self._func = session_creator, func
 
     def create_session(self) -> Any:
-        """Makes the session, and changes it."""
+        """Creates the session, and modifies it."""
         return self._func(self._creator.create_session())
 
 
 class SessionInit(trainers.SessionInit):
-    """Gives variables their values; override `_setup_graph` and `_run_init`."""
+    """Sets the values of variables; override `_setup_graph` and `_run_init`."""
 
     def init(self, sess: tf.Session) -> None:
         """Adds ops and assigns the values."""
@@ -126,14 +126,14 @@ class SessionInit(trainers.SessionInit):
 
 
 class JustCurrentSession(SessionInit):
-    """Leaves all values as they are."""
+    """Leaves all values unchanged."""
 
 
 class ChainInit(SessionInit):
-    """Applies several, one after the other.
+    """Applies several initializations in order.
 
     Args:
-        sess_inits: the list.
+        sess_inits: the initializations.
     """
 
     def __init__(self, sess_inits: Sequence[SessionInit]) -> None:
@@ -149,12 +149,12 @@ class ChainInit(SessionInit):
 
 
 class SaverRestore(SessionInit):
-    """Restores what a checkpoint has; the rest is logged, and keeps its initial values.
+    """Restores the variables of a checkpoint; logs all others, which keep their initial values.
 
     Args:
         model_path: a checkpoint of TensorFlow or Towerpack, or a file named `checkpoint`.
-        prefix: a scope that the names of the graph have before those of the checkpoint.
-        ignore: names of variables to leave alone.
+        prefix: a scope that precedes the checkpoint's names in the graph.
+        ignore: names of variables to skip.
     """
 
     _relaxed = False
@@ -171,7 +171,7 @@ class SaverRestore(SessionInit):
 
 
 class SaverRestoreRelaxed(SaverRestore):
-    """As `SaverRestore`, but a value of another shape is left out with a warning."""
+    """Like `SaverRestore`, but skips values of another shape with a warning."""
 
     _relaxed = True
 
@@ -181,7 +181,7 @@ class DictRestore(SessionInit):
 
     Args:
         variable_dict: arrays by the names of variables.
-        ignore_mismatch: leave out arrays of another shape, with a warning.
+        ignore_mismatch: skip arrays of another shape, with a warning.
     """
 
     def __init__(self, variable_dict: Mapping[str, Any], ignore_mismatch: bool = False) -> None:
@@ -217,7 +217,7 @@ class SessionUpdate:
     Args:
         sess: the session.
         vars_to_update: the variables.
-        ignore_mismatch: leave out values of another shape, with a warning.
+        ignore_mismatch: skip values of another shape, with a warning.
     """
 
     def __init__(
@@ -227,8 +227,8 @@ class SessionUpdate:
         self.ignore_mismatch = ignore_mismatch
 
     def update(self, prms: Mapping[str, Any]) -> None:
-        """Assigns values, by the names of the variables."""
-        # In one run: a run of other ops prepares the whole graph again, which takes a second in a large one.
+        """Assigns values by names of variables."""
+        # In one run: each run of other ops prepares the whole graph again, a second for a large graph.
         assigns: list[Any] = []
         feeds: dict[Any, Any] = {}
         for name, value in prms.items():
@@ -247,17 +247,17 @@ class SessionUpdate:
         """Returns a value in the shape and dtype of a variable.
 
         Returns:
-            None where it has another shape and that is to be ignored.
+            None if the shape differs and `ignore_mismatch` is set.
 
         Raises:
-            ValueError: it has another number of elements, or a dtype that would lose digits.
+            ValueError: the number of elements differs, or the cast would lose precision.
         """
         array, name, shape = np.asarray(value), var.op.name, tuple(var.shape.as_list())
         if array.shape != shape:
-            message = f"Variable {name} has shape {shape}, and the value {array.shape}"
+            message = f"Variable {name} has shape {shape}, but the value has shape {array.shape}"
             if array.size != np.prod(shape, dtype=int):
                 if ignore_mismatch:
-                    logger.warn("%s: it is left out.", message)
+                    logger.warn("%s: the value is skipped.", message)
                     return None
                 raise ValueError(f"{message}: cannot load the value.")
             logger.warn("%s: the value is reshaped.", message)
@@ -266,18 +266,18 @@ class SessionUpdate:
         if array.dtype != wanted:
             kinds = (array.dtype.kind, wanted.kind)
             if kinds not in {("f", "f"), ("i", "i"), ("u", "u"), ("i", "u"), ("u", "i"), ("V", "f")}:
-                raise ValueError(f"Variable {name} of {wanted} cannot take a value of {array.dtype}.")
-            logger.warn("Variable %s is of %s: the value of %s is cast.", name, wanted, array.dtype)
+                raise ValueError(f"Variable {name} has dtype {wanted}, but the value has {array.dtype}.")
+            logger.warn("Variable %s has dtype %s: the value of %s is cast.", name, wanted, array.dtype)
             array = array.astype(wanted)
         return array
 
 
 def SmartInit(obj: Any, *, ignore_mismatch: bool = False) -> SessionInit:
-    """Returns the `SessionInit` that fits a checkpoint, an `.npz` or `.npy` file, a dict, a list, or nothing.
+    """Returns the `SessionInit` for a checkpoint, an `.npz` or `.npy` file, a dict, a list, or None.
 
     Args:
-        obj: one of these.
-        ignore_mismatch: leave out values of another shape, with a warning.
+        obj: the source of the values.
+        ignore_mismatch: skip values of another shape, with a warning.
     """
     if not obj:
         return JustCurrentSession()
@@ -289,7 +289,7 @@ def SmartInit(obj: Any, *, ignore_mismatch: bool = False) -> SessionInit:
         return DictRestore(obj, ignore_mismatch)
     path = os.path.expanduser(os.fspath(obj))
     if path.endswith(".npy"):
-        # A dict of arrays in a file is a pickle: Tensorpack's model zoo has such files.
+        # A file with a dict of arrays, as in Tensorpack's model zoo, is a pickle.
         return DictRestore(np.load(path, encoding="latin1", allow_pickle=True).item(), ignore_mismatch)
     if path.endswith(".npz"):
         with np.load(path) as arrays:

@@ -34,15 +34,15 @@ def add_tensor_summary(
     collections: Sequence[str] | None = None,
     main_tower_only: bool = True,
 ) -> None:
-    """Adds summaries of a tensor, named `<name>-rms` and so on; a scalar's is the name.
+    """Adds summaries of a tensor, named `<name>-rms` and so on; the one of a scalar is `<name>`.
 
     Args:
         x: the tensor.
-        types: of "histogram", "mean", "rms", "scalar", "sparsity".
-        name: the name; None: that of the op, without its tower.
-        collections: what they are added to; None: the summaries that are written each epoch, where those of
-            towers besides the main one do not count.
-        main_tower_only: whether to do nothing in another tower.
+        types: kinds of summaries: "histogram", "mean", "rms", "scalar", "sparsity".
+        name: the name; None: the name of the op without its tower.
+        collections: collections for the summaries; None: the summaries that are written each epoch, and none
+            outside of the main tower.
+        main_tower_only: whether to skip other towers.
     """
     if main_tower_only and _is_other_tower():
         return
@@ -76,7 +76,7 @@ def add_param_summary(
 
     Args:
         summary_lists: pairs of a regular expression and kinds of summaries; see `add_tensor_summary`.
-        collections: what they are added to; None: the summaries that are written each epoch.
+        collections: collections for the summaries; None: the summaries that are written each epoch.
     """
     if _is_other_tower():
         return

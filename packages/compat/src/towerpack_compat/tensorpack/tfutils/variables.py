@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 
-# What optimizers and trainers make besides the model; that it is missing is nothing to log.
+# Variables of optimizers and trainers, not of the model; missing ones are not worth a log line.
 _OF_TRAINING = (
     "/Adam",
     "/Adam_1",
@@ -44,40 +44,40 @@ _OF_TRAINING_TOO = ("EMA_summary/", "global_step", "learning_rate", "queue_size"
 def get_savename_from_varname(
     varname: str, varname_prefix: str | None = None, savename_prefix: str | None = None
 ) -> str:
-    """Returns the name that a variable has in a checkpoint."""
+    """Returns the name of a variable in a checkpoint."""
     name = varname.removeprefix(f"{varname_prefix}/") if varname_prefix else varname
     return f"{savename_prefix}/{name}" if savename_prefix else name
 
 
 def is_training_name(name: str) -> bool:
-    """Returns whether a variable is of the training alone, such as an optimizer's."""
+    """Returns whether a variable belongs to the training and not to the model, such as an optimizer's."""
     plain = name.removesuffix(":0")
     return plain.endswith(_OF_TRAINING) or any(part in plain for part in _OF_TRAINING_TOO)
 
 
 def get_checkpoint_path(path: Any) -> str:
-    """Returns the path of a checkpoint, for the file `checkpoint`, one of its files, or the path itself.
+    """Returns the path of a checkpoint, given the file `checkpoint`, one of its files, or its path.
 
     Raises:
-        FileNotFoundError: there is no such checkpoint.
+        FileNotFoundError: the checkpoint does not exist.
     """
     text = os.path.expanduser(os.fspath(path))
     if os.path.basename(text) == "checkpoint":
         found = tf.train.latest_checkpoint(os.path.dirname(text) or ".")
         if found is None:
-            raise FileNotFoundError(f"{text} names no checkpoint that is there.")
+            raise FileNotFoundError(f"The checkpoint named in {text} does not exist.")
         return str(found)
     for ending in (".index", ".meta"):
         text = text.removesuffix(ending)
     if ".data-" in os.path.basename(text):
         text = text[: text.rindex(".data-")]
     if not (os.path.exists(text) or os.path.exists(f"{text}.index")):
-        raise FileNotFoundError(f"There is no checkpoint {text}.")
+        raise FileNotFoundError(f"The checkpoint {text} does not exist.")
     return text
 
 
 def get_all_checkpoints(dir: str, prefix: str = "model") -> list[tuple[str, int]]:
-    """Returns the checkpoints of a directory, as pairs of path and step, the newest first."""
+    """Returns the checkpoints of a directory as pairs of path and step, newest first."""
     steps = []
     for index in Path(dir).glob(f"{prefix}-*.index"):
         step = index.name.removeprefix(f"{prefix}-").removesuffix(".index")
@@ -97,7 +97,7 @@ def dump_session_params(path: str) -> None:
 
 
 def save_checkpoint_vars(dic: Mapping[str, Any], path: str) -> None:
-    """Writes variables to an `.npz` file, or to a TensorFlow checkpoint if the path ends otherwise."""
+    """Writes variables to an `.npz` file or, for paths with another suffix, to a TensorFlow checkpoint."""
     values = {name.removesuffix(":0"): value for name, value in dic.items()}
     logger.info("Variables to save to %s: %s", path, ", ".join(sorted(values)))
     if path.endswith(".npz"):

@@ -1,1 +1,1 @@
-"""Trainers that are made without a configuration, as Tensorpack's are, and build in the default graph."""
+"""Trainers that are created without a configuration and build in the default graph, as in Tensorpack."""

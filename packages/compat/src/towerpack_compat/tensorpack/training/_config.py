@@ -1,4 +1,4 @@
-"""`TrainConfig`, which can be changed until the training begins, and `launch_train_with_config`."""
+"""`TrainConfig`, which is mutable until the training starts, and `launch_train_with_config`."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class ModelDescBase:
             return [tf.TensorSpec(each.shape, each.dtype, each.name.removesuffix(":0")) for each in inputs]
 
     def get_input_signature(self) -> list[tf.TensorSpec]:
-        """Returns the inputs as specs, also where `inputs()` returns placeholders."""
+        """Returns the inputs as specs, even if `inputs()` returns placeholders."""
         return list(self._signature)
 
     @property
@@ -56,13 +56,13 @@ class ModelDescBase:
 
     @property
     def training(self) -> bool:
-        """Whether the replica being built trains."""
+        """Whether the current replica trains."""
         context = get_current_tower_context()
         return context is not None and context.is_training
 
 
 class ModelDesc(ModelDescBase):
-    """Describes a model of one cost, which `build_graph` returns, and one optimizer."""
+    """Describes a model with one cost, which `build_graph` returns, and one optimizer."""
 
     @functools.cached_property
     def _optimizer(self) -> tf.train.Optimizer:
@@ -73,11 +73,11 @@ class ModelDesc(ModelDescBase):
         return made
 
     def get_optimizer(self) -> tf.train.Optimizer:
-        """Returns the optimizer, made at the first call."""
+        """Returns the optimizer, created at the first call."""
         return self._optimizer
 
     def optimizer(self) -> tf.train.Optimizer:
-        """Makes the optimizer."""
+        """Creates the optimizer."""
         raise NotImplementedError
 
 
@@ -89,16 +89,16 @@ class TrainConfig:
         data: the data, as an `InputSource`.
         model: the model.
         callbacks: the callbacks.
-        extra_callbacks: further ones; None: the default ones.
-        monitors: the monitors; None: the default ones.
-        session_creator: makes the session.
+        extra_callbacks: further callbacks; None: the default callbacks.
+        monitors: the monitors; None: the default monitors.
+        session_creator: creates the session.
         session_config: options of the session.
-        session_init: where the values of variables come from.
+        session_init: sets the values of variables.
         starting_epoch: the first epoch.
-        steps_per_epoch: steps of an epoch; None: the size of the data.
+        steps_per_epoch: the number of steps of an epoch; None: the size of the data.
         max_epoch: the last epoch.
-        nr_tower: of older releases: how many towers.
-        tower: of older releases: the towers.
+        nr_tower: the number of towers, for programs of older releases.
+        tower: the towers, for programs of older releases.
     """
 
     def __init__(
@@ -143,11 +143,11 @@ class TrainConfig:
 
 
 class AutoResumeTrainConfig(TrainConfig):
-    """A `TrainConfig` that goes on from what the logger's directory has.
+    """A `TrainConfig` that resumes from the newest checkpoint in the logger's directory.
 
     Args:
-        always_resume: whether that comes before `session_init=` and `starting_epoch=`.
-        arguments: those of `TrainConfig`.
+        always_resume: whether the checkpoint has priority over `session_init=` and `starting_epoch=`.
+        arguments: the arguments of `TrainConfig`.
     """
 
     def __init__(self, always_resume: bool = True, **arguments: Any) -> None:
@@ -161,13 +161,13 @@ class AutoResumeTrainConfig(TrainConfig):
 
     @staticmethod
     def get_sessinit_resume(dir: str) -> SaverRestore | None:
-        """Returns what restores the newest checkpoint of a directory; None if there is none."""
+        """Returns the `SessionInit` of the newest checkpoint of a directory; None without a checkpoint."""
         path = os.path.join(dir, "checkpoint")
         return SaverRestore(path) if tf.train.latest_checkpoint(dir) is not None else None
 
 
 def apply_default_prefetch(input_source_or_dataflow: Any, trainer: Any) -> InputSource:
-    """Returns an input source for a flow: one that prefetches for several towers, and feeds for one."""
+    """Returns an input source for a flow: a prefetching one for several towers, otherwise a feeding one."""
     if isinstance(input_source_or_dataflow, InputSource):
         source = input_source_or_dataflow
     elif type(trainer) is SimpleTrainer:
@@ -180,11 +180,11 @@ def apply_default_prefetch(input_source_or_dataflow: Any, trainer: Any) -> Input
 
 
 def launch_train_with_config(config: TrainConfig, trainer: SingleCostTrainer) -> None:
-    """Trains as a configuration says.
+    """Trains according to a configuration.
 
     Args:
         config: the configuration.
-        trainer: the trainer, made without one.
+        trainer: the trainer, created without a configuration.
     """
     assert isinstance(trainer, SingleCostTrainer), trainer
     assert isinstance(config, TrainConfig), config

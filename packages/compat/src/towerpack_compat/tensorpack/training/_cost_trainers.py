@@ -34,7 +34,7 @@ __all__ = [
 
 
 class SingleCostTrainer(TowerTrainer, abc.ABC):
-    """Trains by one cost and one optimizer; subclasses make the builder that places the towers."""
+    """Trains with one cost and one optimizer; subclasses create the builder that places the towers."""
 
     def setup_graph(  # type: ignore[override]
         self,
@@ -47,12 +47,12 @@ class SingleCostTrainer(TowerTrainer, abc.ABC):
 
         Args:
             input_signature: the inputs.
-            input: brings them into the graph.
+            input: provides them in the graph.
             get_cost_fn: builds a replica, and returns the cost.
-            get_opt_fn: makes the optimizer.
+            get_opt_fn: creates the optimizer.
         """
         self.tower_func = TowerFunc(get_cost_fn, input_signature)
-        source: Any = input  # whose `setup` returns callbacks here
+        source: Any = input  # its `setup` returns callbacks in this package
         self.register_callback(source.setup(input_signature))
         self.register_callback(self._setup_graph(input, self.tower_func, get_opt_fn) or [])
 
@@ -66,7 +66,7 @@ class SingleCostTrainer(TowerTrainer, abc.ABC):
 
     @abc.abstractmethod
     def _make_builder(self) -> Any:
-        """Returns what places the towers."""
+        """Returns the builder that places the towers."""
 
 
 class SimpleTrainer(SingleCostTrainer):
@@ -82,18 +82,18 @@ QueueInputTrainer = SimpleTrainer
 
 
 class NoOpTrainer(SimpleTrainer):
-    """Builds the graph, and runs callbacks alone."""
+    """Builds the graph, and runs only callbacks."""
 
     def run_step(self) -> None:
         self.hooked_sess.run([])
 
 
 class SyncMultiGPUTrainerParameterServer(SingleCostTrainer):
-    """Trains towers that share their variables.
+    """Trains towers with shared variables.
 
     Args:
-        gpus: how many GPUs, or their numbers.
-        ps_device: where variables are: "cpu", or "gpu", which spreads them.
+        gpus: the number of GPUs, or a list of their indices.
+        ps_device: the device of variables: "cpu", or "gpu" to distribute them over the GPUs.
     """
 
     def __init__(self, gpus: int | Sequence[int], ps_device: str | None = None) -> None:
@@ -107,15 +107,15 @@ class SyncMultiGPUTrainerParameterServer(SingleCostTrainer):
 
 
 def SyncMultiGPUTrainer(gpus: int | Sequence[int]) -> SyncMultiGPUTrainerParameterServer:
-    """Returns the trainer of several GPUs that share variables on the CPU."""
+    """Returns the trainer of several GPUs with shared variables on the CPU."""
     return SyncMultiGPUTrainerParameterServer(gpus, ps_device="cpu")
 
 
 class AsyncMultiGPUTrainer(SingleCostTrainer):
-    """Trains towers out of step.
+    """Trains towers asynchronously.
 
     Args:
-        gpus: how many GPUs, or their numbers.
+        gpus: the number of GPUs, or a list of their indices.
         scale_gradient: whether gradients are divided by the number of towers.
     """
 
@@ -128,12 +128,12 @@ class AsyncMultiGPUTrainer(SingleCostTrainer):
 
 
 class SyncMultiGPUTrainerReplicated(SingleCostTrainer):
-    """Trains towers that have copies of the variables.
+    """Trains towers with copies of the variables.
 
     Args:
-        gpus: how many GPUs, or their numbers.
-        average: whether gradients are averaged over the towers; if not, they are summed.
-        mode: how: "nccl", "hierarchical", "gpu" or "cpu". None chooses.
+        gpus: the number of GPUs, or a list of their indices.
+        average: whether to average gradients over the towers instead of summing them.
+        mode: the algorithm: "nccl", "hierarchical", "gpu" or "cpu"; None chooses automatically.
     """
 
     def __init__(self, gpus: int | Sequence[int], average: bool = True, mode: str | None = None) -> None:
@@ -148,20 +148,20 @@ class SyncMultiGPUTrainerReplicated(SingleCostTrainer):
 
 
 class _SummingBuilder(trainers.SyncMultiGPUReplicatedBuilder):
-    """Sums the gradients of the towers: the average of gradients that are as many times as large."""
+    """Sums the gradients of the towers: averages gradients scaled by the number of towers."""
 
     def _scale(self, pairs: Any) -> Any:
         return [(gradient * self._count, variable) for gradient, variable in super()._scale(pairs)]
 
 
 def HorovodTrainer(average: bool = True, compression: Any = None) -> NoReturn:
-    """Refuses: processes train together by `towerpack_trainers.DistributedTrainer`.
+    """Always raises; use `towerpack_trainers.DistributedTrainer` to train over processes.
 
     Raises:
         NoCounterpartError: always.
     """
     raise NoCounterpartError(
-        "HorovodTrainer needs Horovod, which does not build beside this TensorFlow. Train over processes by "
+        "HorovodTrainer needs Horovod, which does not build with this TensorFlow. Train over processes with "
         f"towerpack_trainers.MPITrainer or DistributedTrainer: {page('#training-over-processes')}."
     )
 

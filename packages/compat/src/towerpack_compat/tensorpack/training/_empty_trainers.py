@@ -1,4 +1,4 @@
-"""Trainers that are made empty, take a graph from the default graph, and get the rest by `train`."""
+"""Trainers without constructor arguments: they use the default graph, and `train` takes all settings."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["TowerTrainer", "Trainer"]
 
 
 class Trainer(trainers.Trainer):
-    """Runs steps until the last epoch is over; made without arguments, in the default graph.
+    """Runs steps until the end of the last epoch; takes no arguments, and uses the default graph.
 
     Set `train_op`, or override `run_step`. Then call `train` or `train_with_defaults`.
     """
@@ -47,10 +47,10 @@ class Trainer(trainers.Trainer):
         self.monitors, self.callbacks = Monitors([], self.loop), Callbacks([])
 
     def register_callback(self, callback: Any) -> bool:
-        """Adds a callback, or a list of them, before the user's own ones.
+        """Adds a callback, or a list of callbacks, before those passed to `train`.
 
         Returns:
-            Whether this process runs it: one that is for the chief alone is left out elsewhere.
+            Whether this process runs it; callbacks for the chief are skipped in other processes.
         """
         if isinstance(callback, (list, tuple)):
             registered = [self.register_callback(each) for each in callback]
@@ -85,8 +85,8 @@ class Trainer(trainers.Trainer):
         Args:
             callbacks: the callbacks, in their order.
             monitors: the monitors.
-            session_creator: such as `NewSessionCreator(config=...)`, whose options the session gets.
-            session_init: where the values of variables come from.
+            session_creator: an object such as `NewSessionCreator(config=...)`; the session uses its options.
+            session_init: sets the values of variables.
             steps_per_epoch: the number of steps of an epoch.
             starting_epoch: the first epoch.
             max_epoch: the last epoch.
@@ -112,7 +112,7 @@ class Trainer(trainers.Trainer):
         super().train()
 
     def _options(self, creator: Any) -> tf.ConfigProto | None:
-        """Returns the options that a program has chosen for the session, with a device for each tower."""
+        """Returns the program's options for the session, with a device for each tower."""
         if not getattr(creator, "user_provided_config", True):
             return None
         config = getattr(creator, "config", None)
@@ -136,7 +136,7 @@ class Trainer(trainers.Trainer):
         max_epoch: int = 9999999,
         extra_callbacks: Sequence[Any] | None = None,
     ) -> None:
-        """Trains with the default callbacks and monitors besides; see `train`."""
+        """Trains with additional default callbacks and monitors; see `train`."""
         assert _sentinel is None, "Please call `train_with_defaults` with keyword arguments only!"
         assert steps_per_epoch is not None, "train_with_defaults needs steps_per_epoch="
         extra = DEFAULT_CALLBACKS() if extra_callbacks is None else extra_callbacks
@@ -167,7 +167,7 @@ class Trainer(trainers.Trainer):
 
 
 class _GiveSession(Callback):
-    """Gives predictors that were made before it the session."""
+    """Passes the session to predictors that were created before it."""
 
     _chief_only = False
 
@@ -180,7 +180,7 @@ class _GiveSession(Callback):
 
 
 class TowerTrainer(Trainer, trainers.TowerTrainer):
-    """A trainer whose model is built by a tower function, so that it can be built again for predictions."""
+    """A trainer with a tower function, which can build the model again for predictions."""
 
     _tower_function_set: TowerFunc | None = None
 
@@ -191,7 +191,7 @@ class TowerTrainer(Trainer, trainers.TowerTrainer):
 
     @property
     def tower_func(self) -> Any:
-        """The tower function; set it once, before building with it."""
+        """The tower function; set it once, before the model is built."""
         return self._tower_function_set
 
     @tower_func.setter
@@ -207,8 +207,8 @@ class TowerTrainer(Trainer, trainers.TowerTrainer):
         Args:
             function: the tower function.
             name: the name scope.
-            device: the number of a GPU, or -1 for the CPU; where there is no GPU, it is the CPU.
-            take_inputs: returns the tensors of the inputs, on that device.
+            device: the index of a GPU, or -1 for the CPU; hosts without a GPU use the CPU.
+            take_inputs: returns the input tensors on the device.
         """
         scope = self._vs_name_for_predictor(device)
         with (
@@ -226,12 +226,12 @@ class TowerTrainer(Trainer, trainers.TowerTrainer):
     def get_predictor(  # type: ignore[override]
         self, input_names: Sequence[str], output_names: Sequence[str], device: int = 0
     ) -> Any:
-        """Makes a function from input arrays to output arrays, on a replica that does not train.
+        """Creates a function from input arrays to output arrays, with a replica that does not train.
 
         Args:
             input_names: names of inputs or tensors.
             output_names: names of tensors.
-            device: the number of a GPU, or -1 for the CPU.
+            device: the index of a GPU, or -1 for the CPU.
         """
         name = f"tower-pred-{device}" if device >= 0 else "tower-pred-cpu"
         try:
@@ -252,9 +252,9 @@ class TowerTrainer(Trainer, trainers.TowerTrainer):
     def _own_callbacks(self) -> list[Any]:
         return [*trainers.Trainer._own_callbacks(self), _GiveSession(self._predictors)]
 
-    # A trainer with a `train_op` alone has no towers.
+    # A trainer with only a `train_op` has no towers.
     def get_tensors(self, names: Sequence[str]) -> list[tf.Tensor]:
-        """Returns tensors by name: those of the whole graph, then of the first tower."""
+        """Returns tensors by name: from the whole graph or, if missing, from the first tower."""
         kind = trainers.TowerTrainer if self.tower_func is not None else trainers.Trainer
         return kind.get_tensors(self, names)
 
@@ -271,5 +271,5 @@ class TowerTrainer(Trainer, trainers.TowerTrainer):
 
     @property
     def towers(self) -> TowerTensorHandles:
-        """The replicas, by their numbers or names."""
+        """The replicas, by index or name."""
         return self.tower_func.towers

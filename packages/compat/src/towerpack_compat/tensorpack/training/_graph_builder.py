@@ -1,4 +1,4 @@
-"""`tensorpack.graph_builder`: towers on several devices, for graphs that a program builds by itself."""
+"""`tensorpack.graph_builder`: towers on several devices, for programs that build their graphs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class DataParallelBuilder(GraphBuilder):
     """Builds one tower on each of several devices.
 
     Args:
-        towers: the numbers of the GPUs.
+        towers: the indices of the GPUs.
     """
 
     def __init__(self, towers: Sequence[int]) -> None:
@@ -40,10 +40,10 @@ class DataParallelBuilder(GraphBuilder):
         """Calls a function for each tower, in its context and on its device, and returns the results.
 
         Args:
-            towers: the numbers of the GPUs.
+            towers: the indices of the GPUs.
             func: builds one tower.
-            devices: device names or device functions; None: those GPUs.
-            use_vs: whether each tower has variables of its own; None: all share them.
+            devices: names of devices, or device functions; None: the GPUs of `towers`.
+            use_vs: whether each tower has separate variables; None: towers share variables.
         """
         places = device_names(towers) if devices is None else list(devices)
         own = [False] * len(towers) if use_vs is None else list(use_vs)
@@ -63,11 +63,11 @@ class DataParallelBuilder(GraphBuilder):
 
 
 class LeastLoadedDeviceSetter:
-    """A device function: variables go to the device that has the fewest bytes of them, others to one.
+    """A device function: places variables on the device with the fewest bytes, other ops on one device.
 
     Args:
-        worker_device: where other ops go.
-        ps_devices: where variables go.
+        worker_device: the device of other ops.
+        ps_devices: the devices of variables.
     """
 
     def __init__(self, worker_device: str, ps_devices: Sequence[str]) -> None:

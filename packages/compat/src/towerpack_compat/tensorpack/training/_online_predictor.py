@@ -1,4 +1,4 @@
-"""Predictors in a session that is there."""
+"""Predictors in an existing session."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class PredictorBase(abc.ABC):
     return_input = False
 
     def __call__(self, *dp: Any) -> Any:
-        """Predicts for one batch, and returns the outputs; with `return_input`, the inputs, too."""
+        """Predicts for one batch, and returns the outputs; with `return_input`, also the inputs."""
         outputs = self._do_call(dp)
         return (dp, outputs) if self.return_input else outputs
 
@@ -27,12 +27,12 @@ class PredictorBase(abc.ABC):
 
 
 class OnlinePredictor(PredictorBase):
-    """Predicts in a session that is there, by default the default one of the first call.
+    """Predicts in an existing session, by default the default session at the first call.
 
     Args:
         input_tensors: tensors to feed.
         output_tensors: tensors to fetch.
-        return_input: whether a call returns its inputs, too.
+        return_input: whether a call also returns its inputs.
         sess: the session.
     """
 

@@ -1,4 +1,4 @@
-"""The devices of towers: GPUs, or the CPU where there is none."""
+"""The devices of towers: GPUs, or the CPU of a host without GPUs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["device_name", "device_names"]
 
 
 def device_name(number: int) -> str:
-    """Returns the device of a GPU's number, or of -1 for the CPU."""
+    """Returns the device of a GPU's index; -1 is the CPU."""
     if number >= 0 and not trainers.get_num_gpu():
         _warn()
         return "/cpu:0"
@@ -21,7 +21,7 @@ def device_name(number: int) -> str:
 
 
 def device_names(gpus: int | Sequence[int]) -> list[str]:
-    """Returns the devices of towers. Without any GPU they are virtual CPU devices, one for each tower."""
+    """Returns the devices of towers; on a host without GPUs, one virtual CPU device for each tower."""
     numbers = list(range(gpus)) if isinstance(gpus, int) else list(gpus)
     if trainers.get_num_gpu():
         return [f"/gpu:{number}" for number in numbers]
@@ -31,4 +31,4 @@ def device_names(gpus: int | Sequence[int]) -> list[str]:
 
 @functools.cache
 def _warn() -> None:
-    logger.warn("There is no GPU on this host: towers and predictors run on the CPU.")
+    logger.warn("This host has no GPU: towers and predictors run on the CPU.")

@@ -31,7 +31,7 @@ _OF_TRAINING = (*_NOT_OF_MAIN, tf.GraphKeys.UPDATE_OPS)
 
 
 class BaseTowerContext:
-    """One replica of a model, as Tensorpack's layers and models see it."""
+    """One replica of a model, with the interface that Tensorpack's layers and models use."""
 
     def __init__(self, inner: layers.TowerContext, total: int = 1, shares: bool = False) -> None:
         self.inner, self.total, self._shares = inner, total, shares
@@ -66,7 +66,7 @@ class BaseTowerContext:
 
     @property
     def has_own_variables(self) -> bool:
-        """Whether the replica makes trainable variables."""
+        """Whether the replica creates trainable variables."""
         return bool(self.vs_name) or (self.index == 0 and not self._shares)
 
     def get_collection_in_tower(self, key: str) -> list[Any]:
@@ -105,7 +105,7 @@ def PredictTowerContext(ns_name: str, vs_name: str = "") -> BaseTowerContext:
 
 
 def TowerContext(tower_name: str, is_training: bool, vs_name: str = "") -> BaseTowerContext:
-    """Returns the context that a tower function is called in.
+    """Returns the context for the call of a tower function.
 
     Args:
         tower_name: the name scope.
@@ -116,7 +116,7 @@ def TowerContext(tower_name: str, is_training: bool, vs_name: str = "") -> BaseT
 
 
 def get_current_tower_context() -> BaseTowerContext | None:
-    """Returns the context that is entered; None outside of one."""
+    """Returns the current context; None outside of one."""
     inner = layers.get_current_tower_context()
     if inner is None:
         return None
@@ -124,7 +124,7 @@ def get_current_tower_context() -> BaseTowerContext | None:
 
 
 class TowerFunc:
-    """A function that builds one replica, and the record of its calls.
+    """A function that builds one replica and records its calls.
 
     Args:
         tower_fn: takes one tensor for each input.
@@ -140,12 +140,12 @@ class TowerFunc:
         self._function: Callable[..., Any] = tower_fn
         self.input_signature = list(input_signature or ())
         self._handles: list[TowerTensorHandle] = []
-        # Towerpack's builders call this one, within contexts of theirs.
+        # Towerpack's builders call this function, within their own contexts.
         self.inner = trainers.TowerFunc(self._call, self.input_signature)
         self.specs = self.inner.specs
 
     def __call__(self, *inputs: Any) -> Any:
-        """Builds one replica within the context that is entered."""
+        """Builds one replica within the current context."""
         context = layers.get_current_tower_context()
         assert context is not None, "Function must be called under TowerContext!"
         output = self._call(*inputs)
@@ -168,12 +168,12 @@ class TowerFunc:
 
     @property
     def training(self) -> list[trainers.Tower]:
-        """The training towers, as Towerpack has them."""
+        """The training towers, as Towerpack's objects."""
         return self.inner.training
 
     @property
     def towers(self) -> TowerTensorHandles:
-        """The replicas, by their numbers or names."""
+        """The replicas, by index or name."""
         return TowerTensorHandles(self._handles)
 
 
@@ -181,7 +181,7 @@ TowerFuncWrapper = TowerFunc
 
 
 class TowerTensorHandles:
-    """Replicas, found by their numbers or names."""
+    """Replicas by index or name."""
 
     def __init__(self, handles: Sequence[TowerTensorHandle]) -> None:
         self._handles = list(handles)
@@ -198,11 +198,11 @@ class TowerTensorHandles:
         return {handle.ns_name: handle for handle in self._handles}[name_or_index]
 
     def training(self) -> TowerTensorHandles:
-        """Returns those that train."""
+        """Returns the training replicas."""
         return TowerTensorHandles([handle for handle in self._handles if handle.is_training])
 
     def inference(self) -> TowerTensorHandles:
-        """Returns those that do not train."""
+        """Returns the replicas that do not train."""
         return TowerTensorHandles([handle for handle in self._handles if not handle.is_training])
 
 
@@ -219,7 +219,7 @@ class TowerTensorHandle:
         self._graph = tf.get_default_graph()
 
     def get_tensor(self, name: str) -> Any:
-        """Returns a tensor or variable of the replica, by its name without the tower's."""
+        """Returns a tensor or variable of the replica by its name without the tower's scope."""
         plain = name.removesuffix(":0")
         if plain in self._by_name:
             return self._by_name[plain]

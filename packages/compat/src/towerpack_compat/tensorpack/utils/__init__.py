@@ -1,1 +1,1 @@
-"""`tensorpack.utils`: the logger, and helpers that Towerpack leaves to Python's standard library."""
+"""`tensorpack.utils`: the logger, and functions that Towerpack replaces by the standard library."""

@@ -1,4 +1,4 @@
-"""`tensorpack.utils`: functions that remember their results, environment, random numbers, time and files."""
+"""`tensorpack.utils`: memoized functions, environment variables, random numbers, time and files."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ memoized = functools.cache
 
 
 def map_arg(**maps: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Returns a decorator that applies functions to arguments, by their names."""
+    """Returns a decorator that applies functions to arguments by name."""
 
     def decorate(function: Any) -> Any:
         signature = inspect.signature(function)
@@ -76,7 +76,7 @@ def map_arg(**maps: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def memoized_method(function: Any) -> Any:
-    """Makes a method compute its result once for each object and arguments."""
+    """Caches the result of a method for each object and arguments."""
     name = f"_MEMOIZED_{function.__name__}"
 
     @functools.wraps(function)
@@ -91,7 +91,7 @@ def memoized_method(function: Any) -> Any:
 
 
 def memoized_ignoreargs(function: Any) -> Any:
-    """Makes a function compute its result once, whatever its later arguments are."""
+    """Caches the first result of a function; ignores the arguments of later calls."""
     results: list[Any] = []
 
     @functools.wraps(function)
@@ -104,7 +104,7 @@ def memoized_ignoreargs(function: Any) -> Any:
 
 
 def call_only_once(function: Any) -> Any:
-    """Makes a method fail when an object calls it a second time."""
+    """Makes the second call of a method on an object raise an error."""
     name = f"_CALLED_{function.__name__}"
 
     @functools.wraps(function)
@@ -142,7 +142,7 @@ def execute_only_once() -> bool:
 
 
 def get_data_format(data_format: str, keras_mode: bool = True) -> str:
-    """Returns the name of a layout, as Keras (`channels_last`) or TensorFlow (`NHWC`) has it."""
+    """Converts a layout to the name of Keras (`channels_last`) or TensorFlow (`NHWC`)."""
     names = ("channels_last", "channels_first") if keras_mode else ("NHWC", "NCHW")
     return names[data_format in ("NCHW", "channels_first")]
 
@@ -156,7 +156,7 @@ def get_tf_version_tuple() -> tuple[int, ...]:
 
 @contextlib.contextmanager
 def change_env(name: str, val: str | None) -> Iterator[None]:
-    """Sets an environment variable within a block; None removes it."""
+    """Sets an environment variable within a block; None unsets it."""
     before = os.environ.get(name)
     _set(name, val)
     try:
@@ -178,7 +178,7 @@ def change_gpu(val: Any) -> contextlib.AbstractContextManager[None]:
 
 
 def get_num_gpu() -> int:
-    """Returns the number of GPUs, as far as CUDA_VISIBLE_DEVICES shows them; in a dry run at least one."""
+    """Returns the number of GPUs visible through CUDA_VISIBLE_DEVICES; in a dry run at least one."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is None:
         found = len([*Path("/proc/driver/nvidia/gpus").glob("*")])
@@ -192,14 +192,14 @@ _rng_seed: int | None = None
 
 
 def fix_rng_seed(seed: int) -> None:
-    """Makes every later `get_rng` begin alike, and every flow, unless it has a seed."""
+    """Sets the seed of all later calls of `get_rng`, and of flows without a seed."""
     global _rng_seed
     flows: Any = DataFlow
     flows._seed = _rng_seed = int(seed)
 
 
 def get_rng(obj: Any = None) -> np.random.RandomState:
-    """Returns a generator of random numbers, seeded by the system, or as `fix_rng_seed` says."""
+    """Returns a random number generator, seeded by the system or by `fix_rng_seed`."""
     return np.random.RandomState(_rng_seed)
 
 
@@ -233,7 +233,7 @@ def humanize_time_delta(sec: float) -> str:
 
 @contextlib.contextmanager
 def timed_operation(msg: str, log_start: bool = False) -> Iterator[None]:
-    """Logs how long a block takes."""
+    """Logs the duration of a block."""
     assert msg
     if log_start:
         logger.info("Start %s ...", msg)
@@ -243,13 +243,13 @@ def timed_operation(msg: str, log_start: bool = False) -> Iterator[None]:
 
 
 class Timer:
-    """Measures the time since it was made, less the time that it was paused."""
+    """Measures the time since its creation, without pauses."""
 
     def __init__(self) -> None:
         self.reset()
 
     def reset(self) -> None:
-        """Begins anew at zero."""
+        """Restarts at zero."""
         self._start, self._paused = time.perf_counter(), 0.0
         self._pause_began: float | None = None
 
@@ -259,29 +259,29 @@ class Timer:
         return end - self._start - self._paused
 
     def pause(self) -> None:
-        """Stops the time."""
+        """Pauses the timer."""
         if self._pause_began is not None:
             raise ValueError("Trying to pause a Timer that is already paused!")
         self._pause_began = time.perf_counter()
 
     def resume(self) -> None:
-        """Lets the time run on."""
+        """Resumes the timer."""
         if self._pause_began is None:
             raise ValueError("Trying to resume a Timer that is not paused!")
         self._paused += time.perf_counter() - self._pause_began
         self._pause_began = None
 
     def is_paused(self) -> bool:
-        """Returns whether the time is stopped."""
+        """Returns whether the timer is paused."""
         return self._pause_began is not None
 
 
 class IterSpeedCounter:
-    """Logs how many calls there are in a second.
+    """Logs the number of calls per second.
 
     Args:
-        print_every: log after so many calls.
-        name: what is counted.
+        print_every: the number of calls between two log lines.
+        name: the name of the counted items.
     """
 
     def __init__(self, print_every: int, name: str | None = None) -> None:
@@ -289,7 +289,7 @@ class IterSpeedCounter:
         self.reset()
 
     def reset(self) -> None:
-        """Begins anew."""
+        """Restarts the count."""
         self._count, self._start = itertools.count(1), time.perf_counter()
 
     def __call__(self) -> None:
@@ -299,16 +299,16 @@ class IterSpeedCounter:
 
 
 def mkdir_p(dirname: str) -> None:
-    """Makes a directory and those above it."""
+    """Creates a directory and its parents."""
     if dirname:
         os.makedirs(dirname, exist_ok=True)
 
 
 def download(url: str, dir: str, filename: str | None = None, expect_size: int | None = None) -> str:
-    """Downloads a file to a directory, unless it is there with the expected size, and returns its path.
+    """Downloads a file to a directory, unless it exists with the expected size, and returns its path.
 
     Raises:
-        OSError: it cannot be had, or has another size.
+        OSError: the download fails, or the file has another size.
     """
     mkdir_p(dir)
     path = os.path.join(dir, filename or url.rpartition("/")[2])
@@ -318,7 +318,7 @@ def download(url: str, dir: str, filename: str | None = None, expect_size: int |
     urllib.request.urlretrieve(url, path)
     size = os.path.getsize(path)
     if expect_size is not None and size != expect_size:
-        raise OSError(f"{url} has {size} bytes, and {expect_size} are expected.")
+        raise OSError(f"{url} has {size} bytes, but {expect_size} are expected.")
     return path
 
 
@@ -337,15 +337,15 @@ def get_dataset_path(*args: str) -> str:
 
 
 def normpath(path: str) -> str:
-    """Returns a path in its shortest form; the address of a remote file as it is."""
+    """Normalizes a path; returns the URL of a remote file unchanged."""
     return path if "://" in path else os.path.normpath(path)
 
 
 def dumps(obj: Any) -> bytes:
-    """Returns an object as bytes, by pickle."""
-    return pickle.dumps(obj, protocol=4)  # NumPy 1 cannot read arrays of NumPy 2 in a later one
+    """Serializes an object with pickle."""
+    return pickle.dumps(obj, protocol=4)  # NumPy 1 cannot read arrays of NumPy 2 in a later protocol
 
 
 def loads(buf: Any) -> Any:
-    """Returns the object that `dumps` made bytes of. The bytes may run code: read none of strangers."""
+    """Deserializes bytes of `dumps`. Pickles may run code: load only trusted bytes."""
     return pickle.loads(buf)

@@ -33,7 +33,7 @@ __all__ = [
 
 
 def graph_memoized(function: Any) -> Any:
-    """Makes a function compute its result once for each graph and arguments."""
+    """Caches the result of a function for each graph and arguments."""
 
     @functools.cache
     def in_graph(_graph: tf.Graph, *args: Any, **kwargs: Any) -> Any:
@@ -57,13 +57,13 @@ def get_global_step_value() -> int:
 
 
 def get_op_tensor_name(name: str) -> tuple[str, str]:
-    """Returns the names of an op and of its first tensor, for either of them."""
+    """Returns the names of an op and of its first tensor, given either name."""
     op = name.rpartition(":")[0] if ":" in name else name
     return op, name if ":" in name else f"{name}:0"
 
 
 def get_op_or_tensor_by_name(name: Any) -> Any:
-    """Returns the tensor of a name with a colon, or the op of one without; of a list, all."""
+    """Returns the tensor for a name with a colon, the op for a name without; a list for a list of names."""
     graph = tf.get_default_graph()
 
     def find(each: str) -> Any:
@@ -87,19 +87,19 @@ def gpu_available_in_session() -> bool:
 
 
 def backup_collection(keys: Sequence[str] | None = None) -> dict[str, list[Any]]:
-    """Returns the contents of collections, by default of all."""
+    """Returns the contents of collections, by default of all collections."""
     return {key: tf.get_collection(key) for key in keys or tf.get_default_graph().get_all_collection_keys()}
 
 
 def restore_collection(backup: dict[str, list[Any]]) -> None:
-    """Gives collections the contents that `backup_collection` returned."""
+    """Restores the contents of collections that `backup_collection` returned."""
     for key, items in backup.items():
         tf.get_collection_ref(key)[:] = items
 
 
 @contextlib.contextmanager
 def freeze_collection(keys: Sequence[str]) -> Iterator[None]:
-    """Takes back what a block adds to collections."""
+    """Removes the items that a block adds to collections."""
     backup = backup_collection(keys)
     yield
     restore_collection(backup)

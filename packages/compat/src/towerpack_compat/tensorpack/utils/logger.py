@@ -1,4 +1,4 @@
-"""`tensorpack.utils.logger`: one logger, and the directory that a program chooses for its files."""
+"""`tensorpack.utils.logger`: the logger, and the directory for the files of a program."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 __all__ = ["auto_set_dir", "directory", "get_logger_dir", "set_logger_dir"]
 
 _log = logging.getLogger("towerpack_compat")
-_logger = _log  # which programs and tests reach for
+_logger = _log  # programs and tests use this name
 if not _log.handlers:
     _console = logging.StreamHandler(sys.stdout)
     _console.setFormatter(
@@ -22,7 +22,7 @@ if not _log.handlers:
     _log.addHandler(_console)
     _log.setLevel(logging.INFO)
     _log.propagate = False
-    # Tensorpack has one logger: what Towerpack's packages log is in `log.log`, too.
+    # Tensorpack has one logger, so `log.log` also contains the log lines of Towerpack's packages.
     _forward = logging.Handler()
     _forward.emit = _log.handle  # type: ignore[method-assign,assignment]
     for _wheel in ("callbacks", "dataflow", "inputsource", "layers", "trainers"):
@@ -55,15 +55,15 @@ def _log_to(path: Path) -> None:
 
 
 def set_logger_dir(dirname: Any, action: str | None = None) -> None:
-    """Chooses the directory of the program's files, and writes `log.log` there.
+    """Sets the directory for the program's files, and writes `log.log` there.
 
     Args:
         dirname: the directory.
-        action: what to do where an earlier run lies there: "b" renames it, "d" deletes it, "k" keeps it, "n"
-            appends the time to the new directory's name. None asks on a terminal; elsewhere it renames.
+        action: the action for the directory of an earlier run: "b" renames it, "d" deletes it, "k" keeps it,
+            "n" appends the time to the name of the new one. None asks on a terminal; elsewhere it renames.
 
     Raises:
-        ValueError: `action` is none of these.
+        ValueError: `action` has another value.
     """
     global LOG_DIR
     directory = Path(os.path.normpath(dirname))
@@ -81,10 +81,10 @@ def set_logger_dir(dirname: Any, action: str | None = None) -> None:
 def _resolved(directory: Path, action: str | None) -> Path:
     time = f"{datetime.now():%m%d-%H%M%S}"
     if action is None and not sys.stdin.isatty():
-        print(f"The log directory {directory} holds an earlier run, which is renamed.")
+        print(f"The log directory {directory} has an earlier run; renaming it.")
         action = "b"
     elif action is None:
-        print(f"The log directory {directory} holds an earlier run. Rename, delete, keep, or new? [b/d/k/n]")
+        print(f"The log directory {directory} has an earlier run. Rename, delete, keep, or new? [b/d/k/n]")
         action = input().lower().strip()
     if action == "b":
         directory.rename(f"{directory}_bk{time}")
@@ -93,15 +93,15 @@ def _resolved(directory: Path, action: str | None) -> Path:
     elif action == "n":
         return directory.with_name(f"{directory.name}_{time}")
     elif action != "k":
-        raise ValueError(f'set_logger_dir takes action="b", "d", "k" or "n", received {action!r}.')
+        raise ValueError(f'set_logger_dir expects action="b", "d", "k" or "n", received {action!r}.')
     return directory
 
 
 def auto_set_dir(action: str | None = None, name: str | None = None) -> None:
-    """Chooses `train_log/<script>` as the directory; see `set_logger_dir`.
+    """Sets the directory to `train_log/<script>`; see `set_logger_dir`.
 
     Args:
-        action: as for `set_logger_dir`.
+        action: see `set_logger_dir`.
         name: appended to the directory's name.
     """
     script = os.path.basename(sys.argv[0] or "interactive")
@@ -110,7 +110,7 @@ def auto_set_dir(action: str | None = None, name: str | None = None) -> None:
 
 
 def get_logger_dir() -> str | None:
-    """Returns the directory, or None if none is chosen."""
+    """Returns the directory, or None if it is not set."""
     return LOG_DIR
 
 
@@ -118,10 +118,10 @@ def directory() -> Path:
     """Returns the directory.
 
     Raises:
-        RuntimeError: none is chosen.
+        RuntimeError: the directory is not set.
     """
     if LOG_DIR is None:
         raise RuntimeError(
-            "There is no log directory: call logger.set_logger_dir(...) or logger.auto_set_dir() first."
+            "The log directory is not set: call logger.set_logger_dir(...) or logger.auto_set_dir() first."
         )
     return Path(LOG_DIR)

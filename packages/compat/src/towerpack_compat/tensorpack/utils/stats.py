@@ -1,4 +1,4 @@
-"""`tensorpack.utils.stats`: counters that take any numbers."""
+"""`tensorpack.utils.stats`: counters of statistics."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ __all__ = ["Accuracy", "BinaryStatistics", "OnlineMoments", "RatioCounter", "Sta
 
 
 class StatCounter:
-    """Computes the mean, the sum and the extremes of numbers."""
+    """Computes the mean, sum, minimum and maximum of numbers."""
 
-    count = property(lambda self: len(self._values), doc="How many numbers there are.")
+    count = property(lambda self: len(self._values), doc="The count of numbers.")
     average = property(lambda self: np.mean(self._some()), doc="The mean.")
     sum = property(lambda self: np.sum(self._some()), doc="The sum.")
     max = property(lambda self: max(self._values), doc="The largest number.")
@@ -26,7 +26,7 @@ class StatCounter:
         self._values.append(v)
 
     def reset(self) -> None:
-        """Forgets all numbers."""
+        """Removes all numbers."""
         self._values: list[Any] = []
 
     def samples(self) -> list[Any]:
@@ -41,13 +41,13 @@ class StatCounter:
 class RatioCounter:
     """Computes the ratio of two sums, `count` and `total`."""
 
-    ratio = property(lambda self: _share(self.count, self.total), doc="The ratio; 0 without any total.")
+    ratio = property(lambda self: _share(self.count, self.total), doc="The ratio; 0 if the total is 0.")
 
     def __init__(self) -> None:
         self.reset()
 
     def reset(self) -> None:
-        """Begins at zero."""
+        """Resets the counts to zero."""
         self.count, self.total = 0, 0
 
     def feed(self, count: Any, total: Any = 1) -> None:
@@ -74,11 +74,11 @@ class BinaryStatistics:
         self.reset()
 
     def reset(self) -> None:
-        """Begins at zero."""
+        """Resets the counts to zero."""
         self.nr_pos = self.nr_neg = self.nr_pred_pos = self.nr_pred_neg = self.corr_pos = self.corr_neg = 0
 
     def feed(self, pred: np.ndarray, label: np.ndarray) -> None:
-        """Adds predictions and labels, arrays of 0 and 1."""
+        """Adds predictions and labels: arrays of 0 and 1."""
         assert pred.shape == label.shape, f"{pred.shape} != {label.shape}"
         self.nr_pos += (label == 1).sum()
         self.nr_neg += (label == 0).sum()
@@ -93,9 +93,12 @@ def _share(part: Any, whole: Any) -> Any:
 
 
 class OnlineMoments:
-    """Computes the mean and the variance of numbers or arrays that come one by one."""
+    """Computes the running mean and variance of numbers or arrays."""
 
-    variance = property(lambda self: self._squares / (self._count - 1), doc="Divided by the count less 1.")
+    variance = property(
+        lambda self: self._squares / (self._count - 1),
+        doc="The variance; the divisor is the count minus one.",
+    )
     std = property(lambda self: np.sqrt(self.variance), doc="The standard deviation.")
 
     def __init__(self) -> None:

@@ -24,16 +24,16 @@ __all__ = [
     "subproc_call",
 ]
 
-# Put into a queue, it ends the thread that reads there.
+# In a queue, it ends the thread that reads the queue.
 DIE = object()
 _POLL_SECONDS = 0.2
 
 
 class StoppableThread(threading.Thread):
-    """A thread with an event that tells it to stop.
+    """A thread with an event that stops it.
 
     Args:
-        evt: the event; None makes one.
+        evt: the event; None creates one.
     """
 
     def __init__(self, evt: threading.Event | None = None) -> None:
@@ -41,22 +41,22 @@ class StoppableThread(threading.Thread):
         self._stop_evt = evt or threading.Event()
 
     def stop(self) -> None:
-        """Tells the thread to stop."""
+        """Requests the thread to stop."""
         self._stop_evt.set()
 
     def stopped(self) -> bool:
-        """Returns whether it is told to stop."""
+        """Returns whether a stop is requested."""
         return self._stop_evt.is_set()
 
     def queue_put_stoppable(self, q: queue.Queue[Any], obj: Any) -> None:
-        """Puts an object into a queue; gives up when the thread is told to stop."""
+        """Puts an object into a queue; returns without success if a stop is requested."""
         while not self.stopped():
             with contextlib.suppress(queue.Full):
                 q.put(obj, timeout=_POLL_SECONDS)
                 return
 
     def queue_get_stoppable(self, q: queue.Queue[Any]) -> Any:
-        """Takes an object from a queue; gives up, with None, when the thread is told to stop."""
+        """Takes an object from a queue; returns None if a stop is requested."""
         while not self.stopped():
             with contextlib.suppress(queue.Empty):
                 return q.get(timeout=_POLL_SECONDS)
@@ -64,11 +64,11 @@ class StoppableThread(threading.Thread):
 
 
 class LoopThread(StoppableThread):
-    """A thread that calls a function until it is told to stop.
+    """A thread that calls a function until a stop is requested.
 
     Args:
         func: the function.
-        pausable: whether `pause` and `resume` work.
+        pausable: whether to support `pause` and `resume`.
     """
 
     def __init__(self, func: Callable[[], Any], pausable: bool = True) -> None:
@@ -83,18 +83,18 @@ class LoopThread(StoppableThread):
             self._func()
 
     def pause(self) -> None:
-        """Holds the loop after the call under way."""
+        """Pauses the loop after the current call."""
         assert self._lock is not None
         self._lock.acquire()
 
     def resume(self) -> None:
-        """Lets the loop go on."""
+        """Resumes the loop."""
         assert self._lock is not None
         self._lock.release()
 
 
 class ShareSessionThread(threading.Thread):
-    """Runs a thread with the default session of the moment when it is started.
+    """Runs a thread with the default session at the time of its start.
 
     Args:
         th: the thread.
@@ -108,7 +108,7 @@ class ShareSessionThread(threading.Thread):
 
     @contextlib.contextmanager
     def default_sess(self) -> Iterator[Any]:
-        """Makes that session, if there was one, the default one within a block."""
+        """Makes this session, if any, the default session within a block."""
         with contextlib.nullcontext() if self._sess is None else self._sess.as_default():
             yield self._sess
 
@@ -130,7 +130,7 @@ def is_main_thread() -> bool:
 
 
 def ensure_proc_terminate(proc: Any) -> None:
-    """Ends processes when this one ends."""
+    """Terminates processes when this process ends."""
     for each in proc if isinstance(proc, Iterable) else [proc]:
         atexit.register(_end, each)
 
@@ -142,7 +142,7 @@ def _end(process: Any) -> None:
 
 
 def enable_death_signal(_warn: bool = True) -> None:
-    """Ends this process when the one that has started it ends."""
+    """Terminates this process when its parent ends."""
     import ctypes
 
     death_signal = 1  # PR_SET_PDEATHSIG
@@ -151,7 +151,7 @@ def enable_death_signal(_warn: bool = True) -> None:
 
 @contextlib.contextmanager
 def mask_sigint() -> Iterator[bool]:
-    """Ignores Ctrl-C within a block, where this is the main thread; gives whether it does."""
+    """Ignores Ctrl-C within a block of the main thread; yields whether it is ignored."""
     if not is_main_thread():
         yield False
         return
@@ -163,14 +163,14 @@ def mask_sigint() -> Iterator[bool]:
 
 
 def start_proc_mask_signal(proc: Any) -> None:
-    """Starts processes that Ctrl-C does not reach."""
+    """Starts processes that ignore Ctrl-C."""
     with mask_sigint():
         for each in proc if isinstance(proc, (list, tuple)) else [proc]:
             each.start()
 
 
 def subproc_call(cmd: str, timeout: float | None = None) -> tuple[bytes, int]:
-    """Runs a command by the shell, and returns its output and exit status; -1 after the time limit."""
+    """Runs a shell command, and returns its output and exit status; the status is -1 after the time limit."""
     try:
         done = subprocess.run(
             cmd, shell=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=timeout

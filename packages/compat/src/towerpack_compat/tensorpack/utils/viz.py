@@ -1,4 +1,4 @@
-"""`tensorpack.utils.viz`: pictures as OpenCV has them: blue, green, red."""
+"""`tensorpack.utils.viz`: visualization of images with OpenCV's order of channels: blue, green, red."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ def interactive_imshow(img: Any, lclick_cb: Any = None, rclick_cb: Any = None, *
 
     Args:
         img: the image, BGR.
-        lclick_cb: called with the image, x and y at a left click.
-        rclick_cb: called with them at a right click.
-        kwargs: functions of the image by `key_cb_<key>`, such as `key_cb_a`.
+        lclick_cb: called with the image, x and y on a left click.
+        rclick_cb: called with the same arguments on a right click.
+        kwargs: `key_cb_<key>`, such as `key_cb_a`: called with the image when the key is pressed.
     """
     array = np.asarray(img)
     has_colors = array.ndim == 3 and array.shape[2] == 3
@@ -77,7 +77,7 @@ def _padded(patches: Sequence[Any], color: Color) -> np.ndarray:
 
 
 class _Grid:
-    """The geometry of a picture of many patches."""
+    """The layout of an image made of patches."""
 
     def __init__(
         self, patches: np.ndarray, rows: int, columns: int, border: int | None, color: Color
@@ -88,7 +88,7 @@ class _Grid:
         self._channels = max(channels, 1 if isinstance(color, int) else 3)
 
     def draw(self, patches: np.ndarray) -> np.ndarray:
-        """Returns the picture of the patches."""
+        """Returns the image of all patches."""
         assert self._rows * self._columns >= len(patches), f"{self._rows}*{self._columns} < {len(patches)}"
         high, wide = self._height + self._border, self._width + self._border
         size = (self._rows * high - self._border, self._columns * wide - self._border, self._channels)
@@ -100,7 +100,7 @@ class _Grid:
         return canvas
 
     def show(self, canvas: np.ndarray, patches: np.ndarray, first: int, on_click: Any) -> None:
-        """Shows a picture, and calls a function with each patch that is clicked, and its number."""
+        """Shows an image, and calls a function with each clicked patch and its index."""
 
         def click(_image: Any, x: int, y: int) -> None:
             number = (
@@ -122,17 +122,17 @@ def stack_patches(
     viz: bool = False,
     lclick_cb: Callable[[Any, int], Any] | None = None,
 ) -> np.ndarray:
-    """Returns one picture of several images, in rows from the top left.
+    """Combines several images into one, in rows from the top left.
 
     Args:
         patch_list: images of one shape, [height, width] or [height, width, 1 or 3], of 0 to 255.
         nr_row: the number of rows.
         nr_col: the number of columns.
-        border: pixels between two images; None: 0.05 of an image's shorter side.
-        pad: whether shapes may differ.
-        bgcolor: between and around the images; a grey level, or blue, green and red.
-        viz: whether to show the picture.
-        lclick_cb: called with an image that is clicked, and its number.
+        border: the number of pixels between two images; None: 0.05 of the shorter side of an image.
+        pad: whether to pad images of different shapes.
+        bgcolor: the colour between and around the images: a grey level, or blue, green and red.
+        viz: whether to show the result.
+        lclick_cb: called with a clicked image and its index.
     """
     patches = _as_patches(_padded(patch_list, bgcolor) if pad else patch_list)
     grid = _Grid(patches, nr_row, nr_col, border, bgcolor)
@@ -153,18 +153,18 @@ def gen_stack_patches(
     viz: bool = False,
     lclick_cb: Callable[[Any, int], Any] | None = None,
 ) -> Iterator[np.ndarray]:
-    """Yields pictures of `nr_row * nr_col` images each, until all are shown; see `stack_patches`.
+    """Yields combined images of `nr_row * nr_col` images each, for the whole list; see `stack_patches`.
 
     Args:
         patch_list: the images.
-        nr_row: the number of rows; None: as many as `max_height` has room for.
-        nr_col: the number of columns; None: as many as `max_width` has room for.
-        border: pixels between two images.
-        max_width: of a picture.
-        max_height: of a picture.
-        bgcolor: between the images.
-        viz: whether to show the pictures.
-        lclick_cb: called with an image that is clicked, and its number.
+        nr_row: the number of rows; None: as many as fit in `max_height`.
+        nr_col: the number of columns; None: as many as fit in `max_width`.
+        border: the number of pixels between two images.
+        max_width: the maximum width of a combined image, in pixels.
+        max_height: the maximum height of a combined image, in pixels.
+        bgcolor: the colour between the images.
+        viz: whether to show the combined images.
+        lclick_cb: called with a clicked image and its index.
     """
     patches = _as_patches(patch_list)
     height, width = patches.shape[1:3]
@@ -194,13 +194,13 @@ def dump_dataflow_images(
 
     Args:
         df: the flow.
-        index: which component the image is.
+        index: the index of the image component.
         batched: whether the component is a batch of images.
-        number: stop at this image.
-        output_dir: where to write `001.jpg`, ...; None: nowhere.
-        scale: what the values are multiplied with.
+        number: the maximum number of images.
+        output_dir: the directory for `001.jpg`, ...; None writes no files.
+        scale: the factor of the values.
         resize: the size of the images, an int or a pair.
-        viz: the rows and columns of pictures to show; None: none.
+        viz: the rows and columns of combined images to show; None shows no images.
         flipRGB: whether to reverse the order of the colours.
     """
     if output_dir:
@@ -235,14 +235,14 @@ def _images(df: DataFlow, index: int, batched: bool) -> Iterator[np.ndarray]:
 def draw_text(
     img: np.ndarray, pos: tuple[float, float], text: str, color: tuple[int, int, int], font_scale: float = 0.4
 ) -> np.ndarray:
-    """Writes a text on an image, and returns it as uint8.
+    """Draws text on an image, and returns the image as uint8.
 
     Args:
         img: the image, BGR.
-        pos: x and y of the text's lower left corner; it is moved so that the text is inside.
+        pos: x and y of the lower left corner of the text; moved if the text would lie outside.
         text: the text.
-        color: of the plate behind it, BGR.
-        font_scale: the size.
+        color: the background colour of the text, BGR.
+        font_scale: the scale of the font.
     """
     cv2 = _opencv()
     picture = img.astype(np.uint8)
@@ -261,13 +261,13 @@ def draw_boxes(
     labels: Sequence[str] | None = None,
     color: tuple[int, int, int] | None = None,
 ) -> np.ndarray:
-    """Returns a copy of an image with boxes, the largest drawn first.
+    """Draws boxes on a copy of an image, the largest first.
 
     Args:
         im: the image, BGR.
-        boxes: an array of shape [n, 4], each row left, top, right and bottom.
+        boxes: an array of shape [n, 4] with left, top, right and bottom in each row.
         labels: a text for each box.
-        color: of the lines, BGR; None: a green.
+        color: the colour of the lines, BGR; None: green.
     """
     corners = np.asarray(boxes, np.int32)
     assert labels is None or len(labels) == len(corners), f"{len(labels or ())} != {len(corners)}"
