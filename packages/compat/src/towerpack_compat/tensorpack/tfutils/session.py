@@ -238,7 +238,7 @@ class SessionUpdate:
                 continue
             if feeds.setdefault(variable.initializer.inputs[1], fitted) is fitted:
                 assigns.append(variable.initializer)
-            else:  # two variables begin with one tensor
+            else:  # two variables share one initial tensor
                 variable.load(fitted, self.sess)
         self.sess.run(assigns, feeds)
 
@@ -250,7 +250,7 @@ class SessionUpdate:
             None if the shape differs and `ignore_mismatch` is set.
 
         Raises:
-            ValueError: the number of elements differs, or the cast would lose precision.
+            ValueError: the number of elements differs, or the dtypes differ in kind.
         """
         array, name, shape = np.asarray(value), var.op.name, tuple(var.shape.as_list())
         if array.shape != shape:
