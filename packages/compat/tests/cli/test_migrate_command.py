@@ -403,7 +403,7 @@ def test_the_status_says_whether_all_runs(tmp_path, capsys):
     assert file.read_bytes() == before
     assert main(["migrate", "--write", str(file)]) == main(["migrate", str(file)]) == 3
     assert main(["migrate", str(tmp_path / "nothing")]) == 1
-    assert "nothing: expected a file or a folder" in capsys.readouterr().err
+    assert "nothing: expected an existing file or folder" in capsys.readouterr().err
 
 
 def test_a_folder_is_a_program_and_what_is_no_python_3_is_skipped(tmp_path, capsys):

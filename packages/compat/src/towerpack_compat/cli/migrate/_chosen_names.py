@@ -93,7 +93,7 @@ class NameChooser:
         """Marks names of an import statement that stay, and that `towerpack_compat` lacks."""
         for bound, path in self._names.statements.get(statement, {}).items():
             if bound in kept and is_of(path, "tensorpack") and not self._table.is_known(path):
-                findings.mark(f"`{path}` is not there", "#names")
+                findings.mark(f"`{path}` does not exist", "#names")
 
     def need_imported(self, findings: Findings) -> None:
         """Records the imports of names that the script imports explicitly, used or not."""
@@ -150,7 +150,7 @@ class NameChooser:
                 return self._entry(entry, chain[: place + 1], called, findings)
             if not self._table.is_module(imported.path):
                 if part is not chain[0]:
-                    findings.mark(f"`{imported.path}` is not there", "#names")
+                    findings.mark(f"`{imported.path}` does not exist", "#names")
                 break
         imported = self._resolved(chain[-1])
         if imported.path == _AUGMENT and _AUGMENT not in self._kept:
