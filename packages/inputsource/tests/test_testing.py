@@ -143,7 +143,7 @@ class LeavesThread(Broken):
     ("make_source", "broken"),
     [
         (Shuffled, "does not have the declared dtype"),
-        (LeavesThread, r"threads \['left-behind'.*live on"),
+        (LeavesThread, r"threads \['left-behind'.*are still running"),
         (Broken, r"round 1 after reset_state\(\) must give"),
         (
             lambda flow: FeedInput(list(flow) or [[None]], infinite=False),

@@ -91,7 +91,7 @@ def test_uncertain_shapes_are_checked_at_run_time():
     [
         (list, r"get_tensors\(\) gives 0 components, but the specs declare 1: \['x'\]"),
         (lambda: {"y": 1}, r"gives a dict with the keys \['y'\], but the specs declare \['x'\]"),
-        (lambda: [object()], r"gives <object .* for 'x', not a tensor"),
+        (lambda: [object()], r"returned <object .* for 'x', not a tensor"),
         (lambda: [tf.zeros([2], tf.int32)], "gives 'x' as int32, but the spec declares float32"),
         (lambda: [tf.zeros([3])], r"gives 'x' with the shape \(3,\), but the spec declares \(2,\)"),
     ],

@@ -63,5 +63,5 @@ def test_packed_tensors_are_restored(kinds, count, seed):
 def test_an_unknown_shape():
     with tf.Graph().as_default():
         gradients = [tf.ones([2]), tf.placeholder(tf.float32, [None, 2])]
-        with pytest.raises(ValueError, match=r"cannot pack gradient 1: its shape \(None, 2\) is not known"):
+        with pytest.raises(ValueError, match=r"cannot pack gradient 1: its shape \(None, 2\) is unknown"):
             GradientPacker.like(gradients)

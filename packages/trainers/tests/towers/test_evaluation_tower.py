@@ -326,7 +326,7 @@ def test_a_training_on_tensors_is_evaluated_on_a_flow(configure):
 def test_one_flow_for_training_and_evaluation_is_refused(configure, devices):
     flow, stats = WithPosition(), ScalarStats("cost")
     runner = DataParallelInferenceRunner(flow, stats, devices) if devices else InferenceRunner(flow, stats)
-    with pytest.raises(SetupError, match=r"is read by QueueInput already, and FeedInput shall"):
+    with pytest.raises(SetupError, match=r"is already read by QueueInput, so FeedInput cannot"):
         SimpleTrainer(configure(data=QueueInput(flow), steps_per_epoch=2, callbacks=[runner])).train()
 
 
