@@ -1,8 +1,8 @@
-"""A script to begin one's own with: the parts that most trainings have, in the order in which they are read.
+"""A template for a training script: the parts of most trainings, in reading order.
 
     python boilerplate.py --load CHECKPOINT --devices /cpu:0
 
-The data are drawn at random: 16 numbers from 0 to 1, and whether they sum to more than 8.
+The data are random: 16 numbers from 0 to 1, with the label 1 if their sum exceeds 8.
 """
 
 import argparse
@@ -62,7 +62,7 @@ def main() -> None:
     """Runs the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--epochs", type=int, default=5, help="the last epoch; 5 if not given")
-    parser.add_argument("--load", type=Path, help="a checkpoint whose weights to begin with")
+    parser.add_argument("--load", type=Path, help="a checkpoint for the initial weights")
     parser.add_argument(
         "--devices", nargs="+", help="such as /gpu:0 /gpu:1; all GPUs, or the CPU, if not given"
     )

@@ -1,13 +1,13 @@
-"""Train a character model on the help texts of Python, and let it write.
+"""Train a character model on the help texts of Python, and sample text from it.
 
     python char_rnn.py                 train; writes to train_log/char_rnn
-    python char_rnn.py --resume        go on from where an interrupted training stopped
-    python char_rnn.py --sample 500    print 500 characters that the trained model makes up
+    python char_rnn.py --resume        resume an interrupted training
+    python char_rnn.py --sample 500    print 500 characters sampled from the trained model
 
-The text is that of `pydoc_data.topics`, which comes with Python. Two LSTMs read it in streams side by side.
-Each step learns from a window of every stream, and hands the state of the LSTMs over to the next window. The
-perplexity on the last twentieth of the text, which is held out, is about 100 at first, the number of
-characters; it falls below 6 in two epochs, and below 4 in the eight that are the default.
+The text is that of `pydoc_data.topics`, which comes with Python. Two LSTMs read it in parallel streams.
+Each step trains on a window of every stream, and passes the state of the LSTMs on to the next window. The
+last twentieth of the text is held out. Its perplexity starts at about 100, the number of characters; it falls
+below 6 within two epochs, and below 4 within the default of eight.
 """
 
 import argparse
@@ -39,7 +39,7 @@ LAYERS, STREAMS, TIMES = 2, 32, 50
 
 
 class Windows(DataFlow):
-    """Windows of several streams of the text, in the order of the text; and the characters that come next."""
+    """Windows of several streams of the text, in order, with the next characters as targets."""
 
     def __init__(self, text):
         codes = {character: code for code, character in enumerate(CHARACTERS)}
@@ -58,7 +58,7 @@ class Windows(DataFlow):
 
 
 class CharRNN(ModelDesc):
-    """Two LSTMs over windows of the text, and what the next character may be after each."""
+    """Two LSTMs over windows of the text, and the logits of each next character."""
 
     def __init__(self, units):
         self._units = units
@@ -80,17 +80,17 @@ class CharRNN(ModelDesc):
         )
         cost = tf.reduce_mean(loss, name="cost")
         if self.training:
-            # The next step's window follows this one.
+            # The window of the next step follows this one.
             tf.add_to_collection(tf.GraphKeys.UPDATE_OPS, carried.assign(self.pack(outputs.state)))
             add_moving_summary(cost)
         return cost
 
     def embed(self, symbol):
-        """A vector for each character."""
+        """An embedding of each character."""
         return tf.nn.embedding_lookup(tf.get_variable("embedding", [len(CHARACTERS), 64]), symbol)
 
     def logits(self, outputs):
-        """How likely each character is to come next."""
+        """The logits of the next character."""
         return FullyConnected("linear", outputs, len(CHARACTERS))
 
     def pack(self, state):
@@ -123,7 +123,7 @@ class Writer(CharRNN):
 
 
 class Perplexity(Callback):
-    """Records how many equally likely characters the model is as unsure as choosing among."""
+    """Records the perplexity."""
 
     def consumes(self):
         return ["validation_cost"]
@@ -160,7 +160,7 @@ def train(units: int, resume: bool, max_epoch: int) -> None:
 
 
 def sample(units: int, count: int, seed: int) -> str:
-    """Lets the trained model write: each character is drawn, and read as the next input."""
+    """Samples text from the trained model: each drawn character is the next input."""
     latest = SaverRestore(LOG_DIR / "latest")
     names = {"input_names": ["symbol", "state"], "output_names": ["probabilities", "next_state"]}
     draw, written = np.random.default_rng(seed), ["\n"]
@@ -176,11 +176,11 @@ def sample(units: int, count: int, seed: int) -> str:
 def main() -> None:
     """Runs the command line."""
     parser = argparse.ArgumentParser(description="A character model of Python's help texts")
-    parser.add_argument("--resume", action="store_true", help="go on from the latest checkpoint")
+    parser.add_argument("--resume", action="store_true", help="resume from the latest checkpoint")
     parser.add_argument("--sample", type=int, metavar="N", help="print N characters instead of training")
     parser.add_argument("--epochs", type=int, default=8, help="the last epoch")
     parser.add_argument("--units", type=int, default=128, help="units of each LSTM")
-    parser.add_argument("--seed", type=int, default=0, help="another one, another sample")
+    parser.add_argument("--seed", type=int, default=0, help="the seed of the sample")
     args = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     if args.sample is not None:

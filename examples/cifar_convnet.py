@@ -87,12 +87,12 @@ class Convnet(ModelDesc):
 
 
 def cifar(folder: Path) -> tuple[DataFlow, DataFlow]:
-    """Reads the training set and the test set, whose archive is in the folder, or is downloaded to it."""
+    """Reads the training set and the test set; downloads the archive to the folder if it is missing."""
     return Cifar10("train", dir=folder), Cifar10("test", dir=folder)
 
 
 def synthetic() -> tuple[DataFlow, DataFlow]:
-    """Makes noisy pictures of ten patterns, as many as train in a minute."""
+    """Creates noisy pictures of ten patterns, few enough for a training of one minute."""
     rng = np.random.default_rng(0)
     patterns = rng.integers(0, 256, (10, 8, 8, 3)).repeat(4, 1).repeat(4, 2)
 

@@ -1,11 +1,11 @@
 """Train a small convolutional network for pictures of 32 x 32 in colour, on all GPUs of this host.
 
-    python cifar_multi_gpu.py                              all GPUs, or the CPU where there is none
+    python cifar_multi_gpu.py                              all GPUs, or the CPU of a host without GPUs
     python cifar_multi_gpu.py --devices /cpu:0 /cpu:1      two virtual CPU devices
     python cifar_multi_gpu.py --trainer replicated         another way to train on several devices
 
-The pictures are handwritten digits, enlarged, in a random colour on a background of another one: as large as
-CIFAR's, and there without a download. Another trainer is all it takes to train on one device, or on many.
+The pictures are enlarged handwritten digits in a random colour on a background of another colour: they have
+the size of CIFAR's pictures and need no download. The trainer alone decides between one device and several.
 """
 
 import argparse
@@ -36,7 +36,7 @@ TRAINERS = {
 
 
 def in_colour(datapoint: list) -> list:
-    """Makes a picture of 32 x 32 x 3 of a digit of 8 x 8, in colours that its own pixels decide."""
+    """Converts a digit of 8 x 8 to a picture of 32 x 32 x 3, with colours derived from its pixels."""
     digit, label = datapoint
     rng = np.random.default_rng(int(np.sum(digit * np.arange(64).reshape(8, 8)) * 1000))
     ink, paper = rng.uniform(0.6, 1.0, 3), rng.uniform(0.0, 0.4, 3)

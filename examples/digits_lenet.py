@@ -3,8 +3,8 @@
 There are three ways to run it:
 
     python digits_lenet.py             train; writes to train_log/digits_lenet
-    python digits_lenet.py --resume    go on from where an interrupted training stopped
-    python digits_lenet.py --load      predict some digits with the best model, beside the truth
+    python digits_lenet.py --resume    resume an interrupted training
+    python digits_lenet.py --load      predict some digits with the best model
 """
 
 import argparse
@@ -73,13 +73,13 @@ class LeNet(ModelDesc):
         return cost
 
     def optimizer(self):
-        # Half as fast every ten epochs.
+        # Halve the learning rate every ten epochs.
         rate = tf.train.exponential_decay(2e-3, tf.train.get_or_create_global_step(), 450, 0.5)
         return tf.train.AdamOptimizer(rate)
 
 
 class Result(Callback):
-    """Prints how fast and how good the training was."""
+    """Prints the speed and the accuracy of the training."""
 
     def consumes(self):
         return ["validation_accuracy"]
@@ -126,7 +126,7 @@ def train(resume: bool, max_epoch: int) -> None:
 
 
 def predict() -> None:
-    """Prints predictions of the best model for some digits it has not seen in training."""
+    """Prints predictions of the best model for some held-out digits."""
     best = SaverRestore(LOG_DIR / "max-validation_accuracy")
     config = PredictConfig(
         model=LeNet(), session_init=best, input_names=["image"], output_names=["probabilities"]
@@ -142,7 +142,7 @@ def predict() -> None:
 def main() -> None:
     """Runs the command line."""
     parser = argparse.ArgumentParser(description="LeNet on handwritten digits")
-    parser.add_argument("--resume", action="store_true", help="go on from the latest checkpoint")
+    parser.add_argument("--resume", action="store_true", help="resume from the latest checkpoint")
     parser.add_argument("--load", action="store_true", help="predict with the best model instead of training")
     parser.add_argument("--epochs", type=int, default=30, help="the last epoch")
     args = parser.parse_args()

@@ -1,6 +1,6 @@
 """Train on handwritten digits in several processes, on one machine or many.
 
-On this machine, with two processes that are started again from their checkpoint when one dies:
+On this machine, with two processes that restart from their checkpoint if one dies:
 
     python -m towerpack_trainers launch --processes 2 --max-restarts 3 distributed.py
 
@@ -63,14 +63,14 @@ def make_config(rank: int, size: int, log_dir: Path, max_epoch: int) -> TrainCon
     return TrainConfig(
         model=ConvNet(),
         dataflow=train,
-        # Both run in the chief alone.
+        # Both run only in the chief.
         callbacks=[ModelSaver(), InferenceRunner(validation, ScalarStats(["cost", "accuracy"]))],
         max_epoch=max_epoch,
-        # Every process with the same seed, so that all shuffle alike before they take their shards.
+        # All processes use the same seed, so that they shuffle identically before they take their shards.
         seed=1,
         log_dir=log_dir,
         resume="auto",
-        # The batch of all processes together stays, so the training is the same with fewer or more.
+        # The total batch is constant, so the training does not depend on the number of processes.
         resume_allow=["world"],
     )
 
@@ -80,7 +80,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--mpi", action="store_true", help="exchange by MPI; start it by mpiexec")
+    parser.add_argument("--mpi", action="store_true", help="exchange by MPI; start the script with mpiexec")
     parser.add_argument("--max-epoch", type=int, default=5)
     parser.add_argument("--log-dir", type=Path, default=Path("train_log/distributed"))
     args = parser.parse_args()

@@ -1,7 +1,7 @@
-"""Read pictures as an ImageNet training does: decoded, cropped at random, mirrored, in batches, by workers.
+"""Read pictures for an ImageNet training: workers decode, crop, mirror and batch them.
 
-    python imagenet_flow.py                       a folder of JPEG files that it makes
-    python imagenet_flow.py --folder train/       one folder for each class, as ILSVRC12 has them
+    python imagenet_flow.py                       a generated folder of JPEG files
+    python imagenet_flow.py --folder train/       one folder for each class, as in ILSVRC12
 
 The last line is the rate. It needs `pip install "towerpack-dataflow[image]"`.
 """
@@ -50,7 +50,7 @@ def load(datapoint, rng):
 
 
 def make_flow(folder, workers, batch):
-    """Makes the flow: the same pictures in the same batches, however many workers there are."""
+    """Creates the flow: the batches do not depend on the number of workers."""
     flow = MultiProcessMapData(DataFromList(files_in(folder)), workers, load, rng=True)
     return BatchData(flow, batch)
 
@@ -58,7 +58,7 @@ def make_flow(folder, workers, batch):
 def run(folder, workers, batch, epochs):
     """Reads some epochs, and prints the rate."""
     flow, count = make_flow(folder, workers, batch), 0
-    next(iter(flow))  # the workers are there
+    next(iter(flow))  # the workers have started
     begin = time.perf_counter()
     for _ in range(epochs):
         for images, labels in flow:
@@ -72,8 +72,12 @@ def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--folder", type=Path, help="of folders of JPEG files (default: pictures made here)")
-    parser.add_argument("--pictures", type=int, default=512, help="how many to make (default: %(default)s)")
+    parser.add_argument(
+        "--folder", type=Path, help="a folder of JPEG folders, one a class (default: generated)"
+    )
+    parser.add_argument(
+        "--pictures", type=int, default=512, help="pictures to generate (default: %(default)s)"
+    )
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--epochs", type=int, default=3)

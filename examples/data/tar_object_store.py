@@ -1,7 +1,7 @@
-"""Read a tar file of samples in an object store, in a random order, by ranges of bytes.
+"""Read samples of a tar file in an object store, in random order, by ranges of bytes.
 
-    python tar_object_store.py                          a local server of S3, which it starts
-    python tar_object_store.py s3://bucket/train.tar    a file of yours, with its index beside it
+    python tar_object_store.py                          starts a local S3 server
+    python tar_object_store.py s3://bucket/train.tar    an existing file with its index
 
 A second pass comes from the cache on this machine's disk. The last line is the rate. It needs
 `pip install "towerpack-dataflow[s3]"`, and for the local server `boto3` and `moto[server]`.
@@ -52,7 +52,7 @@ def local_store(folder, samples):
 
 
 def load(sample):
-    """Makes a datapoint of a sample."""
+    """Converts a sample to a datapoint."""
     return [np.frombuffer(sample["bin"], np.uint8), int(sample["cls"])]
 
 
@@ -78,8 +78,8 @@ def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("url", nargs="?", help="of a tar file (default: a local server)")
-    parser.add_argument("--samples", type=int, default=400, help="of the local server's file")
+    parser.add_argument("url", nargs="?", help="URL of a tar file (default: a local server)")
+    parser.add_argument("--samples", type=int, default=400, help="number of samples on the local server")
     parser.add_argument("--threads", type=int, default=4)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:

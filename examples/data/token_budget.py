@@ -1,8 +1,8 @@
-"""Batches of sentences by a budget of tokens, beside batches of a fixed number of sentences.
+"""Compare batches of sentences with a budget of tokens to batches of a fixed number of sentences.
 
     python token_budget.py
 
-The last line is the rate. The lengths are like those of a text, and known before anything is read.
+The last line is the rate. The lengths resemble those of a text, and are known before reading.
 """
 
 import argparse
@@ -20,7 +20,7 @@ def make_lengths(count):
 
 
 def padded(sentences):
-    """Joins sentences to one array, filled up with zeros."""
+    """Joins sentences to one array, padded with zeros."""
     tokens = [sentence for (sentence,) in sentences]
     batch = np.zeros((len(tokens), max(map(len, tokens))), np.int32)
     for row, sentence in zip(batch, tokens):
@@ -29,7 +29,7 @@ def padded(sentences):
 
 
 def read(name, flow, total):
-    """Reads a pass, and prints its rate and how much of it is padding."""
+    """Reads a pass, and prints its rate and its share of padding."""
     begin, batches, size = time.perf_counter(), 0, 0
     for (batch,) in flow:
         batches += 1

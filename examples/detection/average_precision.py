@@ -1,9 +1,9 @@
-"""How well objects are found: the average precision of COCO, of boxes or of masks.
+"""COCO's average precision of detected boxes or masks.
 
-What is found counts as right if it overlaps an object of its class, which nothing with a higher score has
-taken, by a threshold at least. Each class has the mean of its precisions at 101 recalls; the figure is the
-mean over classes, and over thresholds from 0.5 to 0.95. After the evaluation that https://cocodataset.org
-describes.
+A detection is correct if its overlap with an object of its class reaches a threshold, and no detection with
+a higher score matches this object. The average precision of a class is the mean of its precisions at 101
+recalls; the result is the mean over classes and over thresholds from 0.5 to 0.95. The evaluation follows
+https://cocodataset.org.
 """
 
 import numpy as np
@@ -14,7 +14,7 @@ MOST = 100  # detections of an image that count, those with the highest scores
 
 
 def box_overlaps(found, truth):
-    """Returns the area that two boxes share, divided by the area that they cover: [found, truth].
+    """Returns the intersection over union of boxes: [found, truth].
 
     Args:
         found: boxes, float, shape [number, 4], rows of x0, y0, x1, y1 in pixels.
@@ -35,7 +35,7 @@ def box_overlaps(found, truth):
 
 
 def mask_overlaps(found, truth):
-    """Returns the pixels that two masks share, divided by those that they cover: [found, truth].
+    """Returns the intersection over union of masks: [found, truth].
 
     Args:
         found: masks, bool, shape [number, height, width].
@@ -57,27 +57,27 @@ def mask_overlaps(found, truth):
 
 
 def divided(shared, covered):
-    """Returns the quotients, and 0 where nothing is covered."""
+    """Returns the quotients, and 0 for an empty union."""
     return np.divide(shared, covered, out=np.zeros_like(shared), where=covered > 0)
 
 
 class AveragePrecision:
-    """Collects what was found in images, and computes COCO's figures of it."""
+    """Collects the detections of images, and computes COCO's figures."""
 
     def __init__(self):
         self.outcomes, self.objects = {}, {}
 
     def add(self, scores, labels, true_labels, overlaps):
-        """Takes the detections and the objects of an image.
+        """Adds the detections and the objects of an image.
 
         Args:
-            scores: of detections, float, shape [found]; higher is surer.
+            scores: of detections, float, shape [found]; higher means more certain.
             labels: their classes, integers, shape [found].
             true_labels: the classes of the objects, integers, shape [objects].
             overlaps: of detections and objects, float, shape [found, objects], from 0 to 1.
 
         Raises:
-            ValueError: the shapes do not belong together, or a score is not finite.
+            ValueError: the shapes do not match, or a score is not finite.
         """
         scores, labels, true_labels, overlaps = map(np.asarray, (scores, labels, true_labels, overlaps))
         if scores.shape != labels.shape or overlaps.shape != (*scores.shape, *true_labels.shape):
@@ -114,7 +114,7 @@ class AveragePrecision:
 
 
 def matched(overlaps):
-    """Tells at each threshold which detections, the surest first, take an object: bool [threshold, found]."""
+    """Matches detections, in order of their scores, at each threshold: bool [threshold, found]."""
     right = np.zeros((len(THRESHOLDS), len(overlaps)), bool)
     for hits, threshold in zip(right, THRESHOLDS):
         left = overlaps.copy()
@@ -129,8 +129,8 @@ def averaged(hits, objects):
     """Returns the mean of the precisions at 101 recalls, each the best one at this recall or a higher one.
 
     Args:
-        hits: whether each detection is right, the surest first.
-        objects: how many are to be found.
+        hits: whether each detection is correct, in order of their scores.
+        objects: the number of objects.
     """
     right = np.cumsum(hits)
     precision = right / np.arange(1, len(hits) + 1)

@@ -1,4 +1,4 @@
-"""Boxes as tensors: anchors, overlaps, the changes that a network predicts, and choices among many boxes.
+"""Boxes as tensors: anchors, overlaps, predicted changes, and selections among many boxes.
 
 Boxes are float32 rows of x0, y0, x1, y1, in pixels of the image; leading dimensions are images of a batch.
 """
@@ -8,7 +8,7 @@ import tensorflow.compat.v1 as tf
 
 # A change of 0.1 times the size of a box, or of its size by exp(0.2), is as large as an output of 1.
 UNITS = [0.1, 0.1, 0.2, 0.2]
-LARGEST = float(np.log(100 / 16))  # change of a size by more is no sensible answer
+LARGEST = float(np.log(100 / 16))  # limit of a change of size; larger ones are not plausible
 
 
 def make_anchors(size, stride, sides, ratios=(0.5, 1.0, 2.0)):
@@ -33,7 +33,7 @@ def make_anchors(size, stride, sides, ratios=(0.5, 1.0, 2.0)):
 
 
 def overlaps(first, second):
-    """Returns the area that boxes share, divided by the area that they cover: [batch, first, second]."""
+    """Returns the intersection over union of boxes: [batch, first, second]."""
     first, second = first[..., :, None, :], second[..., None, :, :]
     low, high = tf.maximum(first[..., :2], second[..., :2]), tf.minimum(first[..., 2:], second[..., 2:])
     shared = tf.reduce_prod(tf.maximum(high - low, 0), -1)
@@ -42,19 +42,19 @@ def overlaps(first, second):
 
 
 def centres_and_sizes(boxes):
-    """Returns the centres of boxes, and their widths and heights, one pixel at least."""
+    """Returns the centres of boxes, and their widths and heights, at least one pixel."""
     low, high = boxes[..., :2], boxes[..., 2:]
     return (low + high) / 2, tf.maximum(high - low, 1)
 
 
 def encode(boxes, references):
-    """Returns the changes that make boxes of reference boxes."""
+    """Encodes boxes as changes of reference boxes."""
     (centre, size), (old_centre, old_size) = map(centres_and_sizes, (boxes, references))
     return tf.concat([(centre - old_centre) / old_size, tf.log(size / old_size)], -1) / UNITS
 
 
 def decode(changes, references, size):
-    """Returns the boxes that changes make of references, clipped to an image of `size` x `size` pixels."""
+    """Decodes changes of reference boxes to boxes, clipped to an image of `size` x `size` pixels."""
     centre, old_size = centres_and_sizes(references)
     changes *= UNITS
     centre += changes[..., :2] * old_size
@@ -63,15 +63,15 @@ def decode(changes, references, size):
 
 
 def choose(candidates, count):
-    """Chooses so many candidates of each image at random.
+    """Chooses candidates of each image at random.
 
     Args:
         candidates: bool [batch, number].
-        count: how many.
+        count: the number of candidates to choose.
 
     Returns:
-        Their places, int32 [batch, count], and whether each of these is a candidate, float32 [batch, count]:
-        there may be fewer.
+        Their indices, int32 [batch, count], and weights, float32 [batch, count]: 1, or 0 for padding, since an
+        image may have fewer.
     """
     drawn = tf.random_uniform(tf.shape(candidates), 0.5, 1) * tf.cast(candidates, tf.float32)
     best, places = tf.math.top_k(drawn, count)
@@ -84,13 +84,13 @@ def suppress(boxes, scores, count, overlap, least=-np.inf):
     Args:
         boxes: [batch, number, 4].
         scores: [batch, number].
-        count: how many boxes of each image are kept at most.
+        count: the maximum number of boxes to keep in each image.
         overlap: the threshold.
         least: lower scores are dropped.
 
     Returns:
-        Places of boxes, int32 [batch, count], the highest score first, and whether each is one,
-        bool [batch, count]: there may be fewer.
+        Indices of boxes, int32 [batch, count], the highest score first, and bool [batch, count]: false for
+        padding, since an image may have fewer.
     """
 
     def of_image(given):
@@ -103,10 +103,10 @@ def suppress(boxes, scores, count, overlap, least=-np.inf):
 
 
 def huber(found, wanted):
-    """Returns the sum of the costs of differences: half their squares, or less for those above 1."""
+    """Returns the sum of the smooth L1 costs of differences: half their squares, linear above 1."""
     return tf.reduce_sum(tf.losses.huber_loss(wanted, found, reduction="none"), -1)
 
 
 def mean_where(values, weights):
-    """Returns the mean of values with a weight of 1, not those with 0; 0 if there are none."""
+    """Returns the mean of the values with weight 1; 0 without such values."""
     return tf.reduce_sum(values * weights) / tf.maximum(tf.reduce_sum(weights), 1)

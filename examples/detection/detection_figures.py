@@ -1,4 +1,4 @@
-"""The evaluation of what is found in images: COCO's figures of boxes and of masks, and pictures."""
+"""The evaluation of detections: COCO's figures of boxes and of masks, and pictures."""
 
 import cv2
 import numpy as np
@@ -63,12 +63,12 @@ class DetectionFigures(Inferencer):
         return [f"{kind}/{name}" for kind in ("box", "mask") for name in ("mAP", "mAP50", "mAP75")]
 
     def save(self, path):
-        """Writes a picture of what is found in the images of the first batch."""
+        """Writes a picture of the detections in the first batch."""
         save_grid(self.pictures, path)
 
 
 def drawn(image, boxes, scores, classes, masks):
-    """Returns an image, twice as large, with the objects whose scores are at least 0.5."""
+    """Returns an image, enlarged by 2, with the detections of scores of at least 0.5."""
     image = cv2.resize(image, None, fx=2, fy=2, interpolation=cv2.INTER_CUBIC)
     sure = scores >= 0.5
     for label, mask in zip(classes[sure], masks[sure]):

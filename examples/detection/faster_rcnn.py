@@ -1,12 +1,12 @@
-"""Find circles, squares and triangles: their boxes by Faster R-CNN, and their pixels by its mask head.
+"""Detect circles, squares and triangles: boxes by Faster R-CNN, and masks by its mask head.
 
     python faster_rcnn.py
     python faster_rcnn.py --epochs 3 --log-dir short
 
-The scenes are drawn here (`shape_scenes.py`); image, boxes and masks are augmented together. A network
-proposes where objects may be (`region_proposals.py`), and heads tell what each is, its box and its mask
-(`region_heads.py`). The last line has COCO's figures (`average_precision.py`) of scenes that were held out;
-`found.png` in the log directory shows some. After Ren et al., "Faster R-CNN" (2015), arXiv:1506.01497, and He
+The scenes are drawn by `shape_scenes.py`; image, boxes and masks are augmented together. A network proposes
+regions (`region_proposals.py`), and heads predict class, box and mask of each (`region_heads.py`). The last
+line has COCO's figures (`average_precision.py`) of held-out scenes; `found.png` in the log directory shows
+some of them. After Ren et al., "Faster R-CNN" (2015), arXiv:1506.01497, and He
 et al., "Mask R-CNN" (2017), arXiv:1703.06870; features of several scales are merged as in Lin et al.,
 "Feature Pyramid Networks" (2016), arXiv:1612.03144.
 """
@@ -43,7 +43,7 @@ PROPOSALS = 32
 
 
 class MaskRCNN(ModelDesc):
-    """Proposes regions, and tells what is in them."""
+    """Proposes regions, and classifies them."""
 
     def inputs(self):
         return [
@@ -98,7 +98,7 @@ class MaskRCNN(ModelDesc):
         return {"classes": costs[0], "boxes": costs[1], "masks": mask}
 
     def find_objects(self, fine, proposals):
-        """Names what is found; no cost."""
+        """Names the detections; has no cost."""
         scores, changes = classify(align(fine, proposals, 7, FINE), PROPOSALS, len(NAMES))
         boxes, scores, classes = find(scores, changes, proposals, SIZE)
         masks = segment(align(fine, boxes, MASK // 2, FINE), FOUND, classes, len(NAMES))
@@ -112,7 +112,7 @@ class MaskRCNN(ModelDesc):
 
 
 def train(options):
-    """Trains as the command line says, and returns the figures."""
+    """Trains with the options of the command line, and returns the figures."""
     flow, held_out = make_flows(options.scenes, options.held_out, options.batch, options.workers)
     figures, last = DetectionFigures(), options.epochs
     schedule = [(0, 2e-3), (round(0.6 * last), 1e-3), (round(0.85 * last), 2e-4)]

@@ -1,4 +1,4 @@
-"""The second stage: what is in a region, where its box lies, and which of its pixels are the object's."""
+"""The second stage: class, box and mask of the object in a region."""
 
 import tensorflow.compat.v1 as tf
 from box_geometry import choose, decode, encode, huber, mean_where, overlaps, suppress
@@ -7,7 +7,7 @@ from towerpack_layers import Conv2D, Conv2DTranspose, FullyConnected
 
 MASK = 28  # height and width of a predicted mask
 OBJECTS, OTHERS = 8, 16  # regions of each image that count in the cost
-FOUND = 12  # objects that are found in an image at most
+FOUND = 12  # maximum number of detections in an image
 
 
 def align(features, boxes, size, stride):
@@ -76,7 +76,7 @@ def segment(regions, count, labels, classes):
 def sample_regions(proposals, boxes, labels):
     """Draws regions for the cost: of objects first, then of the background.
 
-    The boxes of the objects are among the proposals, so that there is something to learn from the start.
+    The boxes of the objects are among the proposals, so that the heads train from the start.
 
     Args:
         proposals: [batch, number, 4].
@@ -137,7 +137,7 @@ def mask_cost(logits, weights, regions, instances, nearest):
 
 
 def find(logits, changes, proposals, size):
-    """Returns what is found in each image, where no two of a class overlap much.
+    """Returns the detections of each image; boxes of one class do not overlap much.
 
     Args:
         logits: [batch, number, classes].

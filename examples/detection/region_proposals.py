@@ -1,11 +1,11 @@
-"""The first stage: a network that tells at each anchor whether an object is there, and where it lies."""
+"""The first stage: a network that predicts, for each anchor, an object score and a box."""
 
 import tensorflow.compat.v1 as tf
 from box_geometry import choose, decode, encode, huber, mean_where, overlaps, suppress
 
 from towerpack_layers import Conv2D
 
-SURE, NONE = 0.6, 0.3  # overlaps from which an anchor is an object, and below which it is none
+SURE, NONE = 0.6, 0.3  # minimum overlap of positive anchors, and maximum overlap of negative ones
 SAMPLED = 32  # anchors of each image that count in the cost, of objects and of the background each
 CONSIDERED = 200  # anchors with the highest scores, among which proposals are chosen
 
@@ -15,7 +15,7 @@ def score_anchors(features, kinds):
 
     Args:
         features: [batch, rows, columns, channels].
-        kinds: how many anchors a place has.
+        kinds: the number of anchors at each position.
     """
     with tf.variable_scope("rpn"):
         hidden = Conv2D("hidden", features, 64, 3, activation=tf.nn.relu)
@@ -26,9 +26,9 @@ def score_anchors(features, kinds):
 
 
 def label_anchors(anchors, boxes):
-    """Tells which anchors are objects and which are none; those between are neither.
+    """Returns the positive and the negative anchors; anchors with overlaps in between are neither.
 
-    An anchor is an object, too, if no other overlaps the object more.
+    The anchor with the largest overlap with an object is also positive.
 
     Args:
         anchors: [anchors, 4].
@@ -47,7 +47,7 @@ def label_anchors(anchors, boxes):
 
 
 def proposal_cost(logits, changes, anchors, boxes):
-    """Returns the cost of logits, and of changes where objects are, over anchors that are drawn."""
+    """Returns the cost of logits, and of changes at positive anchors, over sampled anchors."""
     objects, others, nearest = label_anchors(anchors, boxes)
     drawn = [choose(objects, SAMPLED), choose(others, SAMPLED)]
     places, counts = (tf.concat(parts, 1) for parts in zip(*drawn))
@@ -68,7 +68,7 @@ def propose(logits, changes, anchors, size, count):
         changes: [batch, anchors, 4].
         anchors: [anchors, 4].
         size: height and width of the image.
-        count: how many proposals each image has.
+        count: the number of proposals of each image.
 
     Returns:
         [batch, count, 4]; those that pad are empty. No gradient goes through them.

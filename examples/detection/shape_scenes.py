@@ -1,4 +1,4 @@
-"""Scenes drawn here: circles, squares and triangles, some of which hide parts of others, with their masks."""
+"""Generated scenes: circles, squares and triangles that partly hide each other, with their masks."""
 
 import cv2
 import numpy as np
@@ -7,7 +7,7 @@ from towerpack_dataflow import AugmentImageComponents, BatchData, DataFromList, 
 from towerpack_dataflow.augment import Brightness, Contrast, Flip, RandomCrop
 
 NAMES = ("background", "circle", "square", "triangle")
-SIZE, MARGIN = 96, 16  # height and width of an image, and how many pixels more those have that are cropped
+SIZE, MARGIN = 96, 16  # height and width of an image, and the extra pixels of images to crop
 MOST = 4  # objects of an image
 
 
@@ -22,12 +22,12 @@ def draw_scene(rng, size):
     """Returns a datapoint with an image and its objects.
 
     Args:
-        rng: where shapes, places and colours come from.
+        rng: the source of shapes, positions and colours.
         size: height and width, in pixels.
 
     Returns:
         A dict with "image", uint8 [size, size, 3]; "boxes", float32 [objects, 4], rows of x0, y0, x1, y1
-        around what is seen of each object; "classes", int32 [objects], places in `NAMES`; and "instances",
+        around the visible part of each object; "classes", int32 [objects], indices of `NAMES`; "instances",
         uint8 [size, size], 0 for the background and else 1 + the number of the object.
     """
     coarse = rng.integers(60, 200, (3, 3, 3), np.uint8)
@@ -58,14 +58,14 @@ def place(label, rng, size):
 
 
 def leaves_enough(instances, covered):
-    """Tells whether two thirds at least of what is seen of each object remain when pixels are covered."""
+    """Returns whether at least two thirds of each visible object remain when pixels are covered."""
     before = np.bincount(instances.ravel(), minlength=MOST + 1)[1:]
     after = np.bincount(instances[~covered], minlength=MOST + 1)[1:]
     return bool((after >= before * 2 / 3).all())
 
 
 def unlike(around, rng):
-    """Returns a colour, each channel of which is at least 70 grey levels from what is around."""
+    """Returns a colour that differs from its surroundings by at least 70 grey levels in each channel."""
     step = rng.uniform(70, 110, 3) * rng.choice([-1, 1], 3)
     return around + np.where((around + step < 0) | (around + step > 255), -step, step)
 
@@ -77,10 +77,10 @@ def box_of(mask):
 
 
 def padded(datapoint):
-    """Drops objects that a crop has left little of, and pads their number to `MOST`.
+    """Drops objects that are mostly cropped away, and pads their number to `MOST`.
 
     Returns:
-        [image, boxes, classes, instances], as `draw_scene` has them; the class of what pads is 0.
+        [image, boxes, classes, instances], as in `draw_scene`; the class of padding is 0.
     """
     image, boxes, classes, instances = (datapoint[k] for k in ("image", "boxes", "classes", "instances"))
     seen = np.bincount(instances.ravel(), minlength=MOST + 1)[1 : len(classes) + 1]
@@ -93,14 +93,14 @@ def padded(datapoint):
 
 
 def augmented(scenes):
-    """Returns a flow of scenes whose image, boxes and masks are moved alike; colours change."""
+    """Returns a flow of scenes with augmented colours, and with image, boxes and masks moved together."""
     augmentors = [RandomCrop(SIZE), Flip(horiz=True), Flip(vert=True), Brightness(30), Contrast((0.8, 1.2))]
     parts = {"index": ("image",), "boxes_index": ("boxes",), "masks_index": ("instances",)}
     return MapData(AugmentImageComponents(scenes, augmentors, **parts), padded)
 
 
 def make_flows(count, held_out, batch, workers):
-    """Draws scenes, the same ones each time, and makes the flows of batches to train on and to evaluate with.
+    """Draws the same scenes each time, and creates the flows of batches for training and evaluation.
 
     Args:
         count: number of scenes to train on; the objects of some may be cropped away by augmentation.

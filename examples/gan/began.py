@@ -1,12 +1,12 @@
-"""Make small pictures, with an autoencoder for a discriminator and a balance that is kept: BEGAN.
+"""Generate small pictures with an autoencoder as discriminator and a balance of costs: BEGAN.
 
     python began.py                   pictures of handwritten digits
     python began.py --data FOLDER     pictures in FOLDER; each tenth is held out
-    python began.py --evaluate        how good those of the checkpoint are
+    python began.py --evaluate        evaluate the pictures of the checkpoint
 
 After Berthelot, Schumm and Metz, "BEGAN: Boundary equilibrium generative adversarial networks" (2017),
-arXiv:1703.10717. Its measure of convergence says whether the training gets on. Alone, its generator makes one
-and the same digit; the term that keeps codes of generated pictures apart is that of Zhao, Mathieu and LeCun,
+arXiv:1703.10717. Its measure of convergence shows the progress of the training. Without a further term, its
+generator makes the same digit each time; the term that separates codes is that of Zhao, Mathieu and LeCun,
 "Energy-based generative adversarial networks" (2017), arXiv:1609.03126.
 """
 
@@ -32,13 +32,13 @@ from towerpack_layers import Conv2D, FullyConnected, argscope, batch_flatten, ra
 from towerpack_trainers import TrainConfig
 from towerpack_trainers.gan import GANCosts, GANModelDesc, GANTrainer
 
-# GAMMA is how varied the pictures are, from 0 to 1; RATE, by how much the balance moves in a step.
+# GAMMA is the diversity of the pictures, from 0 to 1; RATE is the change of the balance in a step.
 Z, BATCH, ROUNDS, GAMMA, RATE = 16, 32, 50, 0.9, 0.1
 CHANNELS, APART = 16, 0.1
 
 
 class BEGAN(GANModelDesc):
-    """A generator, and an autoencoder that shall bring back real pictures, and generated ones less well.
+    """A generator, and an autoencoder trained to reconstruct real pictures better than generated ones.
 
     Args:
         size: pixels of a side.
@@ -71,7 +71,7 @@ class BEGAN(GANModelDesc):
         return GANCosts(generator=fake_loss + APART * likeness(code), discriminator=real_loss - k * fake_loss)
 
     def autoencoder(self, pictures):
-        """The mean absolute difference of pictures from what comes back of them, and their codes."""
+        """The mean absolute difference between pictures and their reconstructions, and their codes."""
         with tf.variable_scope("encoder"):
             code = self.encoder(pictures)
         with tf.variable_scope("decoder"):
@@ -98,7 +98,7 @@ class BEGAN(GANModelDesc):
 
 
 def likeness(codes):
-    """How alike codes are, from 0 to 1: the mean squared cosine between two of them."""
+    """The similarity of codes, from 0 to 1: the mean squared cosine between pairs."""
     directions = tf.nn.l2_normalize(codes, 1)
     squares = tf.square(tf.matmul(directions, directions, transpose_b=True))
     count = tf.cast(tf.shape(codes)[0], tf.float32)

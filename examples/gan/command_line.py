@@ -1,9 +1,9 @@
 """The command line that the scripts of this folder share.
 
-    --seed 1          another training; the evaluation draws from a seed of its own
+    --seed 1          the seed of the training; the evaluation has another seed
     --epochs 2        a shorter training
     --log-dir DIR     where checkpoints, statistics and `result.json` go
-    --evaluate        no training: the figure of the checkpoint that is there
+    --evaluate        no training: the figure of the existing checkpoint
 
 The last line that a script prints is its figure.
 """
@@ -25,7 +25,7 @@ def run(
     epochs: int,
     parser: argparse.ArgumentParser | None = None,
 ) -> Verdict:
-    """Trains as the command line says, evaluates the checkpoint, and prints the figure.
+    """Trains with the options of the command line, evaluates the checkpoint, and prints the figure.
 
     Args:
         train: trains with the options `seed`, `epochs` and `log_dir`, and leaves a checkpoint in `log_dir`.
@@ -56,7 +56,7 @@ def read_options(description: str, epochs: int, parser: argparse.ArgumentParser 
     parser.add_argument("--seed", type=int, default=0, help="of the training; 0 if not given")
     parser.add_argument("--epochs", type=int, default=epochs, help=f"the last epoch; {epochs} if not given")
     parser.add_argument("--log-dir", type=Path, default=directory, help=f"{directory} if not given")
-    parser.add_argument("--evaluate", action="store_true", help="evaluate what an earlier run has trained")
+    parser.add_argument("--evaluate", action="store_true", help="evaluate the checkpoint of an earlier run")
     return parser.parse_args()
 
 

@@ -1,7 +1,7 @@
-"""Make the handwritten digits that one asks for: a GAN with labels.
+"""Generate handwritten digits of given classes: a conditional GAN.
 
     python conditional.py               train; writes to train_log/conditional
-    python conditional.py --evaluate    how many digits of the checkpoint there are what was asked for
+    python conditional.py --evaluate    the accuracy of the classes of the checkpoint's digits
 
 After Mirza and Osindero, "Conditional generative adversarial nets" (2014), arXiv:1411.1784. The discriminator
 has the label as a projection: Miyato and Koyama, "cGANs with projection discriminator" (2018),
@@ -33,7 +33,7 @@ Z, BATCH, ROUNDS = 32, 64, 250
 
 
 class ConditionalGAN(GANModelDesc):
-    """A generator of digits of a class, and a discriminator that is told the class."""
+    """A generator of digits of a given class, and a discriminator with the class as an input."""
 
     def inputs(self):
         return [
@@ -70,7 +70,7 @@ class ConditionalGAN(GANModelDesc):
 
 
 def draw_noise(rng: np.random.Generator, shape) -> np.ndarray:
-    """Draws what the generator starts from."""
+    """Draws the inputs of the generator."""
     return rng.normal(size=shape).astype(np.float32)
 
 
@@ -91,7 +91,7 @@ def train(options) -> None:
 
 
 def evaluate(log_dir) -> Verdict:
-    """Asks for 200 digits of each class."""
+    """Generates 200 digits of each class."""
     labels = np.repeat(np.arange(CLASSES, dtype=np.int32), 200)
     z = draw_noise(evaluation_draws(), [len(labels), Z])
     images = generate(ConditionalGAN(), log_dir, {"z": z, "label": labels})

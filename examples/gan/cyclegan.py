@@ -3,7 +3,7 @@
     python cyclegan.py                   white digits on black, and blue ones on yellow
     python cyclegan.py --data FOLDER     pictures in FOLDER/trainA, trainB, testA and testB
     python cyclegan.py --disco           with the costs of DiscoGAN
-    python cyclegan.py --evaluate        how much of a picture comes back, by the checkpoint
+    python cyclegan.py --evaluate        the error of reconstructions by the checkpoint
 
 After Zhu et al., "Unpaired image-to-image translation using cycle-consistent adversarial networks" (2017),
 arXiv:1703.10593, in the layout of whose data sets FOLDER is; DiscoGAN is that of Kim et al., "Learning to
@@ -87,7 +87,7 @@ class CycleGAN(GANModelDesc):
         return self.costs(*outputs)
 
     def distance(self, back, pictures):
-        """Returns how far pictures that were translated there and back are from what they were."""
+        """Returns the differences between pictures and their translations there and back."""
         return tf.reduce_mean(tf.abs(back - pictures))
 
     def costs(self, real, fake):

@@ -27,7 +27,7 @@ Z, BATCH, ROUNDS = 32, 64, 250
 
 
 class DCGAN(GANModelDesc):
-    """A generator of digits, and a discriminator that tells them from real ones."""
+    """A generator of digits, and a discriminator between them and real ones."""
 
     def inputs(self):
         return [tf.TensorSpec([None, SIZE, SIZE, 1], tf.float32, "real")]

@@ -1,4 +1,4 @@
-"""The handwritten digits of scikit-learn, as pictures that generators make: 8 x 8 pixels from -1 to 1."""
+"""The handwritten digits of scikit-learn in the format of generators: 8 x 8 pixels from -1 to 1."""
 
 import numpy as np
 
@@ -17,6 +17,6 @@ def digit_arrays(split: str) -> tuple[np.ndarray, np.ndarray]:
 
 
 def digit_batches(batch: int, with_labels: bool = False) -> BatchData:
-    """Returns batches of the training pictures in an order of their own in each epoch."""
+    """Returns batches of the training pictures in a different order in each epoch."""
     images, labels = digit_arrays("train")
     return BatchData(DataFromArrays([images, labels] if with_labels else [images], shuffle=True), batch)

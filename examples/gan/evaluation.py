@@ -1,4 +1,4 @@
-"""How good samples of a generator are: the criteria that the examples must meet, in NumPy."""
+"""Criteria for the samples of a generator that the examples must meet, in NumPy."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ from towerpack_callbacks.metrics import density_coverage, frechet_distance, mixt
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the evaluation of a generator has found.
+    """The result of the evaluation of a generator.
 
     Attributes:
         line: the figure, as the script's last line has it.
@@ -48,12 +48,12 @@ def judge_mixture(samples: np.ndarray, centres: np.ndarray, std: float) -> Verdi
 
 
 def judge_digits(images: np.ndarray, untrained: np.ndarray, classifier: DigitClassifier) -> Verdict:
-    """Judges pictures of digits by their distance from held-out ones, and by how often each class is made.
+    """Evaluates pictures of digits by their distance from held-out ones and the frequency of each class.
 
     Args:
         images: pictures that the generator makes.
         untrained: as many that it made before it was trained.
-        classifier: gives features and labels.
+        classifier: computes features and labels.
     """
     real = classifier.features(digit_arrays("test")[0])
     before, after = (frechet_distance(real, classifier.features(made)) for made in (untrained, images))
@@ -79,7 +79,7 @@ def judge_digits(images: np.ndarray, untrained: np.ndarray, classifier: DigitCla
 
 
 def judge_labels(images: np.ndarray, labels: np.ndarray, classifier: DigitClassifier) -> Verdict:
-    """Judges pictures of digits by whether they are of the class that was asked for, and by their variety."""
+    """Evaluates pictures of digits by the accuracy of their classes and by their diversity."""
     agreement = float(np.mean(classifier.labels(images) == labels))
     covered = coverage(images, classifier)
     return Verdict(
@@ -92,7 +92,7 @@ def judge_labels(images: np.ndarray, labels: np.ndarray, classifier: DigitClassi
 def judge_codes(images: np.ndarray, codes: np.ndarray, classifier: DigitClassifier) -> Verdict:
     """Judges pictures of digits by whether the codes that they are made from are classes.
 
-    A code has no class by itself: each gets another one, so that as many pictures as possible agree.
+    Codes have no given classes: the assignment of distinct classes maximizes the agreement.
     """
     counts = np.zeros([CLASSES, CLASSES])
     np.add.at(counts, (codes, classifier.labels(images)), 1)

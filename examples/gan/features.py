@@ -1,4 +1,4 @@
-"""A classifier of digits that has been trained apart: it judges what generators make.
+"""A separately trained classifier of digits for the evaluation of generators.
 
 Its features, the 64 numbers before its last layer, stand in for those of an Inception network, which would
 have to be downloaded and knows nothing of digits.
@@ -27,7 +27,7 @@ class DigitClassifier:
         self._layers = list(zip(parameters[:half], parameters[half:]))
 
     def features(self, images: np.ndarray) -> np.ndarray:
-        """Returns what the last hidden layer makes of pictures, shape [n, 64]."""
+        """Returns the activations of the last hidden layer, shape [n, 64]."""
         hidden = np.reshape(images, [len(images), -1]).astype(np.float64)
         for weights, biases in self._layers[:-1]:
             hidden = np.maximum(hidden @ weights + biases, 0)

@@ -34,7 +34,7 @@ BATCH, ROUNDS, L1 = 16, 50, 100
 
 
 class Image2Image(GANModelDesc):
-    """A translator, and a discriminator that sees what it was made from.
+    """A translator, and a discriminator that also receives the translator's input.
 
     Args:
         size: pixels of a side.

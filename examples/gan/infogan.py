@@ -1,7 +1,7 @@
 """Find the classes of handwritten digits without their labels: InfoGAN.
 
     python infogan.py               train; writes to train_log/infogan
-    python infogan.py --evaluate    how well the code of the checkpoint there agrees with the classes
+    python infogan.py --evaluate    the agreement of codes and classes of the checkpoint
 
 A generator makes digits of noise, of a code out of ten and of two numbers; a third network, which shares its
 layers with the discriminator, guesses code and numbers from the picture. After Chen et al., "InfoGAN:
@@ -96,7 +96,7 @@ def changed(images: tf.Tensor) -> tf.Tensor:
 
 
 def divergence(logits: tf.Tensor, others: tf.Tensor) -> tf.Tensor:
-    """Returns the mean Kullback-Leibler divergence from given distributions, which do not move, to others."""
+    """Returns the mean Kullback-Leibler divergence from constant distributions to others."""
     logs = tf.stop_gradient(tf.nn.log_softmax(logits))
     return tf.reduce_mean(tf.reduce_sum(tf.exp(logs) * (logs - tf.nn.log_softmax(others)), 1))
 

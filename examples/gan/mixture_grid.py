@@ -1,11 +1,11 @@
-"""Learn a mixture of 25 Gaussians on a grid, and find all of them: PacGAN.
+"""Learn a mixture of 25 Gaussians on a grid, with all its modes: PacGAN.
 
     python mixture_grid.py               train; writes to train_log/mixture_grid
     python mixture_grid.py --evaluate    count the modes that the checkpoint there finds
 
 A plain GAN leaves out modes: 17.3 of 25 are found in Lin et al., "PacGAN: The power of two samples in
 generative adversarial networks" (2018), arXiv:1712.04086, whose data, criteria and remedy these are: the
-discriminator judges two samples at once, so that it sees when they are too much alike.
+discriminator receives two samples at once, so that it detects samples that are too similar.
 """
 
 import attrs
@@ -29,7 +29,7 @@ class MixtureGAN(GANModelDesc):
     """Makes points of a plane.
 
     Args:
-        rounds: how many the training has, by which noise and learning rate fall.
+        rounds: the number of rounds of the training, over which noise and learning rate decrease.
     """
 
     def __init__(self, rounds: int = 1):
@@ -47,7 +47,7 @@ class MixtureGAN(GANModelDesc):
         fake = tf.identity(fake, "fake")
         if not self.training:
             return None
-        # Noise makes each mode wide at first, so that wherever a sample is there is a way to one.
+        # Noise makes each mode wide at first, so that each sample has a gradient towards a mode.
         spread = 0.5 * tf.maximum(0.0, 1 - 2 * self.progress())
         noisy = real + spread * random_normal("real_noise", tf.shape(real))
         with tf.variable_scope("discrim"):
@@ -60,7 +60,7 @@ class MixtureGAN(GANModelDesc):
         return attrs.evolve(costs, discriminator=costs.discriminator + 0.1 * penalty)
 
     def discriminator(self, points):
-        """One logit for each pack of points. Sines of two periods let it see where exactly a point is."""
+        """One logit for each pack of points. Sines of two periods encode the exact positions of points."""
         waves = [wave(np.pi / 4 * times * points) for times in (1, 2) for wave in (tf.sin, tf.cos)]
         features = tf.concat([points / 4, *waves], 1)
         packs = tf.reshape(features, [-1, PACKED * features.shape[1]])
@@ -72,7 +72,7 @@ class MixtureGAN(GANModelDesc):
         return FullyConnected("linear", x, outputs)
 
     def progress(self):
-        """How much of the training is over, from 0 to 1."""
+        """The completed fraction of the training, from 0 to 1."""
         return tf.cast(tf.train.get_or_create_global_step(), tf.float32) / self._rounds
 
     def optimizer(self):

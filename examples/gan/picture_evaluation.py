@@ -1,4 +1,4 @@
-"""How good generated pictures are where no classifier knows them: criteria that need the pictures alone."""
+"""Criteria for generated pictures without a classifier: they need only the pictures."""
 
 from pathlib import Path
 
@@ -16,13 +16,13 @@ THUMBNAIL = 4
 def predict(
     model: GANModelDesc, checkpoint: Path, inputs: dict[str, np.ndarray], outputs: list[str]
 ) -> list[np.ndarray]:
-    """Returns what both networks of a checkpoint make of some inputs.
+    """Returns the outputs of both networks of a checkpoint for some inputs.
 
     Args:
         model: the networks.
         checkpoint: a log directory, or an `.npz` of variables.
         inputs: an array for each tensor that is fed, by its name.
-        outputs: names of what is made.
+        outputs: names of the outputs.
     """
     scopes = (f"{model.generator_scope}/", f"{model.discriminator_scope}/")
     values = {name: v for name, v in load_variables(checkpoint).items() if name.startswith(scopes)}
@@ -34,20 +34,20 @@ def predict(
 
 
 def thumbnails(pictures: np.ndarray) -> np.ndarray:
-    """Returns pictures of 4 x 4 pixels as rows: where what is bright, and in which colour."""
+    """Returns thumbnails of 4 x 4 pixels as rows: coarse brightness and colour."""
     step = pictures.shape[1] // THUMBNAIL
     blocks = np.reshape(pictures, [len(pictures), THUMBNAIL, step, THUMBNAIL, step, 3])
     return blocks.mean((2, 4), dtype=np.float64).reshape(len(pictures), -1)
 
 
 def judge_pictures(made: np.ndarray, untrained: np.ndarray, real: np.ndarray, measure: float) -> Verdict:
-    """Judges pictures by what is left of them in thumbnails, and a training by BEGAN's own measure.
+    """Evaluates pictures by their thumbnails, and a training by BEGAN's measure.
 
     Args:
         made: pictures of the trained generator.
         untrained: as many that it made before it was trained.
         real: pictures that it has not seen.
-        measure: how many times less BEGAN's measure of convergence is than before the training.
+        measure: the factor by which BEGAN's measure of convergence decreased in the training.
     """
     rows, wanted = thumbnails(made), thumbnails(real)
     before, after = frechet_distance(wanted, thumbnails(untrained)), frechet_distance(wanted, rows)
@@ -74,7 +74,7 @@ def judge_cycle(
     pictures of the other kind than the pictures that they were made from.
 
     Args:
-        cycle_loss: mean absolute difference of held-out pictures from what comes back of them.
+        cycle_loss: mean absolute difference between held-out pictures and their reconstructions.
         untrained_loss: the same before the training.
         pairs: for each direction, the pictures, their translations, and real ones of the other kind.
     """
@@ -94,11 +94,11 @@ def judge_cycle(
 
 
 def judge_pairs(made: np.ndarray, untrained: np.ndarray, wanted: np.ndarray) -> Verdict:
-    """Judges translations whose results are known by their mean absolute difference.
+    """Evaluates translations with known results by their mean absolute difference.
 
     Args:
         made: pictures of the trained generator.
-        untrained: what it made before it was trained.
+        untrained: the result before the training.
         wanted: the pictures that it should have made.
     """
     before, after = (float(np.mean(np.abs(each - wanted))) for each in (untrained, made))

@@ -17,7 +17,7 @@ def picture_options(data: str, size: int) -> argparse.ArgumentParser:
     """Returns a command line with the folder of pictures and their size.
 
     Args:
-        data: what the folder must have, for `--help`.
+        data: the required content of the folder, for `--help`.
         size: pixels of a side, unless the command line has another number.
     """
     parser = argparse.ArgumentParser()
@@ -70,9 +70,7 @@ def read_picture(path: Path, shape: tuple[int, int]) -> np.ndarray:
         with Image.open(path) as image:
             pixels = image.convert("RGB").resize(shape[::-1], Image.Resampling.BOX)
     except UnidentifiedImageError as error:
-        raise ValueError(
-            f"{path} is no picture that Pillow can read. Remove it, or write it anew."
-        ) from error
+        raise ValueError(f"Pillow cannot read the picture {path}. Remove or replace it.") from error
     return np.asarray(pixels, np.float32) / 127.5 - 1
 
 
@@ -82,7 +80,7 @@ def read_pictures(files: list[Path], shape: tuple[int, int]) -> np.ndarray:
 
 
 def keep_held_out(log_dir: Path, **pictures: np.ndarray) -> None:
-    """Writes the pictures that an evaluation compares with beside the checkpoints: it needs no more."""
+    """Writes the reference pictures of the evaluation next to the checkpoints."""
     log_dir.mkdir(parents=True, exist_ok=True)
     np.savez_compressed(log_dir / HELD_OUT, **pictures)
 

@@ -1,10 +1,10 @@
-"""Make handwritten digits by a critic that sees fresh digits at each of its steps: WGAN-GP.
+"""Generate handwritten digits with a critic that receives new digits in each step: WGAN-GP.
 
     python wgan_gp.py               train; writes to train_log/wgan_gp
     python wgan_gp.py --evaluate    how far from real digits those of the checkpoint there are
 
 After Gulrajani et al., "Improved training of Wasserstein GANs" (2017), arXiv:1704.00028: the critic makes
-several steps for each one of the generator. Each takes a batch of its own, as in the paper's algorithm 1.
+several steps for each one of the generator. Each step takes a new batch, as in the paper's algorithm 1.
 """
 
 import attrs
