@@ -10,7 +10,8 @@ import re
 from collections.abc import Iterator
 from itertools import chain
 
-from source_files import Module, modules, report
+import prose
+from source_files import ROOT, Module, modules, report
 
 _ABSTRACT = {"ABC", "Protocol", "Enum", "StrEnum", "IntEnum", "TypedDict", "NamedTuple", "ABCMeta", "Generic"}
 # To subclass a flow is a promise: docs/decisions/24-methods-of-flows-are-wrapped.md.
@@ -25,7 +26,17 @@ def main() -> None:
     """Runs all checks."""
     parsed = list(modules())
     bases = _base_names(parsed)
-    report(chain.from_iterable(_module(module, bases) for module in parsed))
+    report(chain(chain.from_iterable(_module(module, bases) for module in parsed), _english(parsed)))
+
+
+def _english(parsed: list[Module]) -> Iterator[str]:
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
+    for folder in ("docs", "examples", "benchmarks"):
+        pages += sorted((ROOT / folder).rglob("*.md"))
+    pages += sorted((ROOT / "packages").rglob("README.md"))
+    yield from prose.excessive("docstrings", chain.from_iterable(map(prose.docstrings, parsed)))
+    yield from prose.excessive("messages", chain.from_iterable(map(prose.messages, parsed)))
+    yield from prose.excessive("paragraphs", chain.from_iterable(map(prose.paragraphs, pages)))
 
 
 def _module(module: Module, bases: set[str]) -> Iterator[str]:
