@@ -70,8 +70,8 @@ def choose(candidates, count):
         count: the number of candidates to choose.
 
     Returns:
-        Their indices, int32 [batch, count], and weights, float32 [batch, count]: 1, or 0 for padding, since an
-        image may have fewer.
+        Their indices, int32 [batch, count], and weights, float32 [batch, count]: 1, or 0 for padding where an
+        image has fewer.
     """
     drawn = tf.random_uniform(tf.shape(candidates), 0.5, 1) * tf.cast(candidates, tf.float32)
     best, places = tf.math.top_k(drawn, count)
