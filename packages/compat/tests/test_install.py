@@ -70,19 +70,23 @@ def test_workers_of_flows_have_it_too(python, tmp_path: Path) -> None:
     (tmp_path / "my_flow.py").write_text(
         "import numpy as np\n"
         "from tensorpack.dataflow import DataFlow\n"
+        "first = 0\n"
         "class Old(DataFlow):\n"
         "    def get_data(self):\n"
         "        for k in range(6):\n"
-        "            yield [np.int(k)]\n"
+        "            yield [np.int(k) + first]\n"
         "    def size(self):\n"
         "        return 6\n"
     )
     (tmp_path / "program.py").write_text(
-        "from tensorpack import *\n"
-        "from my_flow import Old\n"
-        "flow = MultiProcessRunnerZMQ(MapData(Old(), lambda dp: [dp[0] + 1]), 2)\n"
+        "from tensorpack.dataflow import *\n"
+        "import my_flow\n"
+        "my_flow.first = 10\n"
+        "old = my_flow.Old()\n"
+        "old.opened = open('program.py')  # which no pickle holds\n"
+        "flow = MultiProcessRunnerZMQ(MapData(old, lambda dp: [dp[0] + 1]), 2)\n"
         "flow.reset_state()\n"
         "print(flow.size(), [dp[0] for dp in flow.get_data()])\n"
     )
     printed = python("-m", "towerpack_compat", "run", "program.py")
-    assert "6 [1, 2, 3, 4, 5, 6]" in printed
+    assert "6 [11, 12, 13, 14, 15, 16]" in printed

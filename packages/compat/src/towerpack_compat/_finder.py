@@ -81,10 +81,9 @@ def available(names: Sequence[str]) -> list[str]:
     """Returns the names that the installed packages support: without TensorFlow, only those of flows."""
     if importlib.util.find_spec("towerpack_trainers") is not None:
         return list(dict.fromkeys(names))
-    flows = [
-        name for module, inside in module_names().items() if module.startswith("dataflow") for name in inside
-    ]
-    return [name for name in dict.fromkeys(names) if name in {*flows, "dataset", "imgaug", "logger"}]
+    of_zmq = () if importlib.util.find_spec("zmq") else module_names()["dataflow.remote"]
+    flows = {*module_names()["dataflow"], "dataset", "imgaug", "logger"}.difference(of_zmq)
+    return [name for name in dict.fromkeys(names) if name in flows]
 
 
 @final

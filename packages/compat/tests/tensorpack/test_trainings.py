@@ -289,17 +289,27 @@ try:
     RemoteDataZMQ('ipc://a', 'ipc://b')
 except NotImplementedError as error:
     print(error)
-w = tf.get_variable('bad', initializer=float('nan'))
-check = CheckNumerics(run_as_trigger=False, run_step=True)
+numbers = tf.train.range_input_producer(5, shuffle=False).dequeue()
+w = tf.get_variable('sum', initializer=0, trainable=False)
+class Print(Callback):
+    def _after_train(self):
+        print('summed', self.trainer.sess.run(w))
 trainer = TowerTrainer()
-trainer.train_op = tf.no_op()
-try:
-    trainer.train_with_defaults(callbacks=[check], steps_per_epoch=1, max_epoch=1, monitors=[])
-except tf.errors.InvalidArgumentError as error:
-    print('found', 'NaN' in str(error))
+trainer.train_op = w.assign_add(numbers).op
+trainer.train_with_defaults(callbacks=[Print()], steps_per_epoch=5, max_epoch=1, monitors=[])
+with tf.Graph().as_default():
+    tf.get_variable('bad', initializer=float('nan'))
+    check = CheckNumerics(run_as_trigger=False, run_step=True)
+    trainer = TowerTrainer()
+    trainer.train_op = tf.no_op()
+    try:
+        trainer.train_with_defaults(callbacks=[check], steps_per_epoch=1, max_epoch=1, monitors=[])
+    except tf.errors.InvalidArgumentError as error:
+        print('found', 'NaN' in str(error))
 """,
     )
     assert "threads 2 4 [[0.0, 0.0, 1.0, 1.0], [2.0, 2.0, 3.0, 3.0]]" in printed
     assert "queue True" in printed
+    assert "summed 10" in printed
     assert "RemoteDataZMQ(addr2=...) has no counterpart" in printed
     assert "found True" in printed

@@ -88,11 +88,21 @@ def test_the_images_of_mnist_are_there_as_an_array(tmp_path) -> None:
     for part, count in (("train", 3), ("t10k", 2)):
         for kind, shape in (("images-idx3", (count, 28, 28)), ("labels-idx1", (count,))):
             header = struct.pack(f">{1 + len(shape)}I", 2048 + len(shape), *shape)
-            data = np.full(shape, 255 if len(shape) == 3 else 7, np.uint8).tobytes()
+            data = np.full(shape, 255) if len(shape) == 3 else np.arange(count)
+            data = data.astype(np.uint8).tobytes()
             (tmp_path / f"{part}-{kind}-ubyte.gz").write_bytes(gzip.compress(header + data))
     digits = Mnist("train", dir=tmp_path)
     assert digits.images.shape == (3, 28, 28, 1) and digits.images.max() == 1
-    assert digits.labels.tolist() == [7, 7, 7]
+    assert digits.labels.tolist() == [0, 1, 2]  # in the order of the images, though the flow is shuffled
+    for kind in (Mnist, _Pairs):
+        flow = kind("train", dir=tmp_path)
+        flow.reset_state()
+        assert 0 <= next(iter(flow))[1] < 3 and flow.rng.randint(5, 6) == 5
+
+
+class _Pairs(Mnist):
+    def __iter__(self):
+        yield [None, self.rng.choice(self.labels)]
 
 
 class _Draws(RNGDataFlow):

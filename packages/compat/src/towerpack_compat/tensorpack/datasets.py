@@ -34,22 +34,31 @@ __all__ = [
 ]
 
 
-class RNGDataFlow(towerpack_dataflow.RNGDataFlow):
-    """A flow with random numbers: `reset_state` sets `self.rng`, a `numpy.random.RandomState`."""
+class _Random:
+    """Adds `self.rng` to a flow; all data sets of Tensorpack have it, and subclasses use it."""
 
     rng: Any
 
     def reset_state(self) -> None:
         """Creates the random number generator."""
-        super().reset_state()
+        super().reset_state()  # type: ignore[misc]
         self.rng = get_rng(self)
 
     def _enter(self, epoch: Any) -> None:
-        super()._enter(epoch)
-        self.rng = np.random.RandomState(self.rng.bit_generator)
+        super()._enter(epoch)  # type: ignore[misc]
+        self.rng = np.random.RandomState(epoch.rng().bit_generator)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leaves out the generator; each pass creates one."""
+        state: dict[str, Any] = super().__getstate__()  # type: ignore[assignment]
+        return {key: value for key, value in state.items() if key != "rng"}
 
 
-class _BlueFirst:
+class RNGDataFlow(_Random, towerpack_dataflow.RNGDataFlow):
+    """A flow with random numbers: `reset_state` sets `self.rng`, a `numpy.random.RandomState`."""
+
+
+class _BlueFirst(_Random):
     """Returns images in OpenCV's order of channels: blue, green, red."""
 
     def datapoint(self, epoch: Any, index: int) -> Any:
@@ -57,11 +66,11 @@ class _BlueFirst:
         return [np.ascontiguousarray(image[..., ::-1]), *rest]
 
 
-class _Arrays:
+class _Arrays(_Random):
     """Provides all images and labels of a part as arrays."""
 
     _images: np.ndarray
-    datapoint: Any
+    _lst: Any
 
     @property
     def images(self) -> np.ndarray:
@@ -70,8 +79,8 @@ class _Arrays:
 
     @property
     def labels(self) -> np.ndarray:
-        """All labels."""
-        return np.array([self.datapoint(0, index)[1] for index in range(len(self._images))])
+        """All labels, in the order of the images."""
+        return np.array([label for _, label in map(self._lst.__getitem__, range(len(self._images)))])
 
 
 class Mnist(_Arrays, datasets.Mnist):
@@ -88,7 +97,7 @@ class FashionMnist(_Arrays, datasets.FashionMnist):
         super().__init__(train_or_test, shuffle, dir or get_dataset_path("fashion_mnist_data"))
 
 
-class _MeanOfParts:
+class _MeanOfParts(_Random):
     """Computes the mean image of several parts of a data set, by default training and test."""
 
     _folder_of_all: Any
@@ -127,7 +136,7 @@ def CifarBase(
     return {10: Cifar10, 100: Cifar100}[cifar_classnum](train_or_test, shuffle, dir)
 
 
-class SVHNDigit(datasets.SVHNDigit):
+class SVHNDigit(_Random, datasets.SVHNDigit):
     """See `towerpack_dataflow.datasets.SVHNDigit`; every part is shuffled."""
 
     def __init__(self, name: Any, data_dir: Any = None, shuffle: bool = True) -> None:
@@ -142,7 +151,7 @@ class SVHNDigit(datasets.SVHNDigit):
         )
 
 
-class Caltech101Silhouettes(datasets.Caltech101Silhouettes):
+class Caltech101Silhouettes(_Random, datasets.Caltech101Silhouettes):
     """See `towerpack_dataflow.datasets.Caltech101Silhouettes`; every part is shuffled."""
 
     def __init__(self, name: Any, shuffle: bool = True, dir: Any = None) -> None:
@@ -168,7 +177,7 @@ class ILSVRCMeta(datasets.ILSVRCMeta):
         return np.ascontiguousarray(mean[..., ::-1])
 
 
-class _WithMetadata:
+class _WithMetadata(_Random):
     """Reads the lists of images from Tensorpack's folder."""
 
     def __init__(

@@ -238,7 +238,10 @@ class InferenceRunner(InferenceRunnerBase):
         assert function is not None, "You must set tower_func of the trainer to use InferenceRunner!"
         with tf.name_scope(None):
             source.setup(function.input_signature)
-            self._hooks.extend(source.hooks())
+            hooks = source.hooks()
+            for hook in hooks:
+                hook.begin()  # workers start here, before the session has threads
+            self._hooks.extend(hooks)
             handles = [
                 trainer.build_prediction_tower(function, name, device, source.get_input_tensors)
                 for name, device in self._places

@@ -190,6 +190,8 @@ class FeedfreePredictor(PredictorBase):
             handle = config.build("", input_source.get_input_tensors())
             self._fetches = handle.get_tensors(config.output_names)
             hooks = list(input_source.hooks())
+            for hook in hooks:
+                hook.begin()  # workers start here, before the session has threads
             self._sess = config.open_session()
             coordinator = tf.train.Coordinator()
             with self._sess.as_default():

@@ -121,6 +121,9 @@ class Trainer(trainers.Trainer):
             config.device_count["CPU"] = len(towers)
         return config
 
+    def _own_callbacks(self) -> list[Any]:
+        return [_StartQueues(), *trainers.Trainer._own_callbacks(self)]
+
     def _session_config(self) -> tf.ConfigProto:
         return fit_to_host(super()._session_config())
 
@@ -164,6 +167,16 @@ class Trainer(trainers.Trainer):
     def max_epoch(self) -> int | None:
         """The last epoch."""
         return self.loop.max_epoch
+
+
+class _StartQueues(Callback):
+    """Starts the threads of queues that are made in the graph, as `tf.train.MonitoredSession` does."""
+
+    _chief_only = False
+
+    def _before_train(self) -> None:
+        for runner in self.graph.get_collection(tf.GraphKeys.QUEUE_RUNNERS):
+            runner.create_threads(self.trainer.sess, self.trainer.coord, daemon=True, start=True)
 
 
 class _GiveSession(Callback):
@@ -250,7 +263,7 @@ class TowerTrainer(Trainer, trainers.TowerTrainer):
         return predictor
 
     def _own_callbacks(self) -> list[Any]:
-        return [*trainers.Trainer._own_callbacks(self), _GiveSession(self._predictors)]
+        return [*Trainer._own_callbacks(self), _GiveSession(self._predictors)]
 
     # A trainer with only a `train_op` has no towers.
     def get_tensors(self, names: Sequence[str]) -> list[tf.Tensor]:

@@ -37,12 +37,14 @@ class BaseTowerContext:
         self.inner, self.total, self._shares = inner, total, shares
         self._lengths: dict[str, int] = {}
 
+    def __getattr__(self, name: str) -> Any:
+        """Returns what Towerpack's context calls alike: `name`, `is_training`, `index` and others."""
+        return getattr(self.inner, name)
+
     @property
-    def name(self) -> str:
+    def ns_name(self) -> str:
         """The name scope."""
         return self.inner.name
-
-    ns_name = name
 
     @property
     def vs_name(self) -> str:
@@ -50,28 +52,9 @@ class BaseTowerContext:
         return self.inner.variable_scope
 
     @property
-    def is_training(self) -> bool:
-        """Whether the replica trains."""
-        return self.inner.is_training
-
-    @property
-    def index(self) -> int:
-        """The position among the training towers."""
-        return self.inner.index
-
-    @property
-    def is_main_training_tower(self) -> bool:
-        """Whether this is the first training tower."""
-        return self.inner.is_main_training_tower
-
-    @property
     def has_own_variables(self) -> bool:
         """Whether the replica creates trainable variables."""
         return bool(self.vs_name) or (self.index == 0 and not self._shares)
-
-    def get_collection_in_tower(self, key: str) -> list[Any]:
-        """Returns the items that the replica added to a collection."""
-        return self.inner.get_collection_in_tower(key)
 
     def __enter__(self) -> BaseTowerContext:
         keys = () if self.is_main_training_tower else _NOT_OF_MAIN if self.is_training else _OF_TRAINING
