@@ -1,10 +1,10 @@
-"""The multi-device graph of Towerpack under a loop of one's own: no trainer, no callbacks.
+"""The multi-device graph of Towerpack in a custom loop: no trainer, no callbacks.
 
     python own_loop_multi_gpu.py                          all GPUs of this host, or the CPU
     python own_loop_multi_gpu.py --devices /cpu:0 /cpu:1  two virtual CPU devices
 
-The builder adds one replica of the model per device, their gradients and the update, and returns an op. The
-loop below, a plain TensorFlow one, decides how often it runs.
+The builder adds one replica of the model per device, their gradients and the update, and returns an op. A
+plain TensorFlow loop runs the op.
 """
 
 import argparse
@@ -61,10 +61,10 @@ def train(devices: list[str], steps: int) -> float:
 
 def main() -> None:
     """Runs the command line."""
-    parser = argparse.ArgumentParser(description="several devices, and a loop of one's own")
+    parser = argparse.ArgumentParser(description="several devices, and a custom loop")
     gpus = [f"/gpu:{index}" for index in range(len(tf.config.list_physical_devices("GPU")))]
     parser.add_argument("--devices", nargs="+", default=gpus or ["/cpu:0"], help="one per replica")
-    parser.add_argument("--steps", type=int, default=300, help="how many steps to train")
+    parser.add_argument("--steps", type=int, default=300, help="number of training steps")
     args = parser.parse_args()
     print(f"final accuracy {train(args.devices, args.steps):.3f}")
 

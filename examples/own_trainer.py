@@ -1,11 +1,11 @@
-"""A trainer of one's own: a GAN, with two costs and two optimizers, on one device or on several.
+"""A custom trainer: a GAN, with two costs and two optimizers, on one device or on several.
 
     python own_trainer.py                                           one device
     python own_trainer.py --devices /cpu:0 /cpu:1 --critic-steps 3  two virtual CPU devices
 
-The critic of a GAN is trained several times for each step of the generator, and each time on a batch of its
-own. A builder makes one op for each of the two; the trainer says in which order they run, and all the rest
-(input, devices, callbacks, checkpoints) is as for any other model.
+The critic of a GAN takes several steps for each step of the generator, each on a new batch. A builder creates
+one op for each network; the trainer defines the order of the ops. Input, devices, callbacks and checkpoints
+work as for any other model.
 """
 
 import argparse
@@ -37,7 +37,7 @@ class GANTrainer(TowerTrainer):
 
     Args:
         config: the training; one of its steps is a step of the generator.
-        critic_steps: how many steps of the critic come before it.
+        critic_steps: the number of critic steps before each generator step.
         devices: the device of each replica; with none or one of them, there is one replica.
     """
 
@@ -56,7 +56,7 @@ class GANTrainer(TowerTrainer):
         self.critic_op, self.train_op = builder.updates
 
     def run_step(self) -> None:
-        """Runs the critic's steps, then the generator's, which is the step that callbacks see."""
+        """Runs the critic's steps, then the generator's step with the hooks of callbacks."""
         for _ in range(self.critic_steps):
             self.sess.run(self.critic_op)
         self.hooked_sess.run(self.train_op)
@@ -66,7 +66,7 @@ class GANTrainer(TowerTrainer):
 
 
 class Points(ModelDesc):
-    """Makes points of a plane out of noise, so that they are spread as the given ones: a small WGAN.
+    """Generates points of a plane from noise, with the distribution of the given ones: a small WGAN.
 
     After Arjovsky et al., "Wasserstein GAN" (2017), arXiv:1701.07875.
     """
@@ -78,7 +78,7 @@ class Points(ModelDesc):
         return [tf.TensorSpec([None, 2], self.dtype, "real"), tf.TensorSpec([None, 2], self.dtype, "noise")]
 
     def build_graph(self, real: tf.Tensor, noise: tf.Tensor) -> list[Objective]:
-        """Adds one replica, and returns what the critic and the generator are trained for."""
+        """Adds one replica, and returns the objectives of the critic and the generator."""
         with tf.variable_scope("generator"):
             hidden = FullyConnected("fc0", noise, 32, activation=tf.nn.relu)
             fake = FullyConnected("fc1", hidden, 2)
@@ -116,7 +116,7 @@ def make_flow(batch: int, size: int = 4096, seed: int = 0) -> BatchData:
 
 
 def main() -> None:
-    """Trains, and prints how far the generated points are from the given ones, on average."""
+    """Trains, and prints the mean distance between generated and given points."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--devices", nargs="+", default=[], help="the device of each replica")
     parser.add_argument("--critic-steps", type=int, default=3, help="per step of the generator")

@@ -62,7 +62,7 @@ class SlimInside(ModelDesc):
 
 
 class Result(Callback):
-    """Prints how good the network is."""
+    """Prints the accuracy of the network."""
 
     def consumes(self):
         return ["validation_accuracy"]

@@ -1,9 +1,9 @@
-"""Watch what a network learns, in TensorBoard: its kernels, what they find, and where its numbers lie.
+"""Visualize a network in TensorBoard: its kernels, their activations, and distributions of values.
 
     python visualizations.py
     tensorboard --logdir train_log/visualizations
 
-Pictures are under "Images", of the kernels of the first layer and of what each of them finds in one digit;
+"Images" has pictures of the kernels of the first layer, and of their activations for one digit;
 "Distributions" has activations, weights and gradients. All are recorded once per epoch.
 """
 
@@ -32,7 +32,7 @@ LOG_DIR = Path("train_log/visualizations")
 
 
 class Network(ModelDesc):
-    """Two layers of convolution, whose outputs are summarised, and one that is fully connected."""
+    """Two convolutional layers with summarised outputs, and a fully connected one."""
 
     def inputs(self):
         return [tf.TensorSpec([None, 8, 8], tf.float32, "image"), tf.TensorSpec([None], tf.int32, "label")]
@@ -62,7 +62,7 @@ def kernels_grid(kernels):
 
 
 def findings_grid(outputs):
-    """Shows what kernels find in the first image, of [images, height, width, number]: black is nothing."""
+    """Shows the activations of the first image, from [images, height, width, number]: black is 0."""
     return image_grid(outputs[0].transpose(2, 0, 1), columns=4, value_range=(0, outputs[0].max() + 1e-6))
 
 

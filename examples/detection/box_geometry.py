@@ -90,7 +90,7 @@ def suppress(boxes, scores, count, overlap, least=-np.inf):
 
     Returns:
         Indices of boxes, int32 [batch, count], the highest score first, and bool [batch, count]: false for
-        padding, since an image may have fewer.
+        padding if an image has fewer.
     """
 
     def of_image(given):

@@ -18,8 +18,8 @@ from towerpack_layers import (
     argscope,
 )
 
-# Of each module of Inception: channels of the 1 x 1 convolution, of the 3 x 3 and of the two 3 x 3 with the
-# 1 x 1 before them, and behind the pooling. Those with nothing for the first halve height and width.
+# Channels in each module of Inception: the 1 x 1 convolution; the 3 x 3 and the double 3 x 3, each with the
+# 1 x 1 before it; and the convolution after the pooling. Modules without the first halve height and width.
 INCEPTION = {
     "3a": (64, 64, 64, 64, 96, 32),
     "3b": (64, 64, 96, 64, 96, 64),
@@ -52,7 +52,7 @@ def inception_bn(image, classes, width=64):
 
 
 def inception(x, channels, pooling):
-    """One module: four branches, whose channels are joined."""
+    """One module: four branches with concatenated channels."""
     one, reduce_three, three, reduce_two, two, pool = channels
     stride = 1 if one else 2
     branches = [Conv2D("conv_1x1", x, one, 1)] if one else []
@@ -72,7 +72,7 @@ def norm(x):
 
 
 def shuffle(x, groups):
-    """Deals the channels of groups out to each other, as cards."""
+    """Shuffles the channels between groups."""
     _, height, width, channels = x.shape.as_list()
     x = tf.reshape(x, [-1, height, width, groups, channels // groups])
     return tf.reshape(tf.transpose(x, [0, 1, 2, 4, 3]), [-1, height, width, channels])
@@ -92,10 +92,10 @@ def shufflenet_v1(image, classes, width=64):
 
 
 def unit_v1(x, channels, stride):
-    """Convolutions of groups, with their channels shuffled between; added, or joined to what is pooled."""
+    """Group convolutions with a channel shuffle, added to the input or concatenated with the pooled input."""
     before = x.shape.as_list()[-1]
     made = channels - before if stride > 1 else channels
-    # The first convolutions have too few channels to be divided.
+    # The first convolutions have too few channels for groups.
     y = Conv2D("conv1", x, channels // 4, 1, split=1 if before == 24 else GROUPS, activation=BNReLU)
     y = DepthwiseConv2D("dconv", shuffle(y, GROUPS), 3, strides=stride, activation=norm)
     y = Conv2D("conv2", y, made, 1, split=GROUPS, activation=norm)
@@ -119,7 +119,7 @@ def shufflenet_v2(image, classes, width=64):
 
 
 def unit_v2(x, channels, stride):
-    """Half of the channels pass; or both halves are made of all of them, of half the height and width."""
+    """Passes half of the channels unchanged, or computes both halves from all, at half the resolution."""
     if stride > 1:
         passed = DepthwiseConv2D("shortcut_dconv", x, 3, strides=stride, activation=norm)
         passed = Conv2D("shortcut_conv", passed, channels, 1, activation=BNReLU)

@@ -1,4 +1,4 @@
-"""Writes the weights of a plain network as a `.caffemodel`, as Caffe's tools read it.
+"""Writes the weights of a plain network as a `.caffemodel` for Caffe's tools.
 
 Source: `caffe.proto` of Caffe; protobuf.dev/programming-guides/encoding.
 """
@@ -28,7 +28,7 @@ def blob(array):
 
 
 def rows_in_caffes_order(matrix, channels):
-    """Returns [outputs, inputs] of [inputs, outputs], whose inputs are images with the channels last."""
+    """Converts a matrix of channels-last images to Caffe's layout: [inputs, outputs] to [outputs, inputs]."""
     side = int((len(matrix) / channels) ** 0.5)
     images = matrix.reshape(side, side, channels, -1)
     return images.transpose(3, 2, 0, 1).reshape(-1, len(matrix))
@@ -38,7 +38,7 @@ def caffe_model(values):
     """Returns the bytes of a model.
 
     Args:
-        values: `W` and `b` of each layer, by name; layers follow one another in the order of their names.
+        values: `W` and `b` of each layer, by name; the layers are in the order of their names.
     """
     encoded, before, channels = [field(1, "network")], "data", 0
     for name in sorted({name.split("/")[0] for name in values}):

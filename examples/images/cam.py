@@ -1,9 +1,9 @@
-"""Show where the evidence for a class lies: class activation maps of a network that ends in a mean.
+"""Show the evidence for a class: class activation maps of a network with global average pooling.
 
     python cam.py --epochs 6
 
-The score of a class is a weighted sum of the means of the last features, so the same sum of the features
-themselves says how much each place adds to it. After Zhou et al., "Learning Deep Features for Discriminative
+The score of a class is a weighted sum of the means of the last features, so the same sum over the features
+is the contribution of each position. After Zhou et al., "Learning Deep Features for Discriminative
 Localization" (2016), arXiv:1512.04150.
 """
 
@@ -13,7 +13,7 @@ from running import run
 
 
 class Activated(ShapeClassifier):
-    """Finds the places that add to the score of the best class."""
+    """Computes the contribution of each position to the score of the best class."""
 
     def map_of(self, pixels):
         best = tf.argmax(self.scores, 1)

@@ -3,7 +3,7 @@
     python cifar10_resnet.py                      drawn shapes, no file needed
     python cifar10_resnet.py --mixup --epochs 12  images and labels mixed with others of the batch
     python cifar10_resnet.py --data FOLDER -n 18 --epochs 160
-                                                  110 layers, on CIFAR-10, whose archive lies or comes there
+                                                  110 layers, on CIFAR-10; downloads a missing archive
     python cifar10_resnet.py --data FOLDER --depth 18 --width 64 --mixup --epochs 200
                                                   18 layers in four groups, as for ImageNet
 
@@ -52,7 +52,7 @@ class ResNet(Classifier):
 
 
 def make_flows(folder, batch, workers, mixup):
-    """Makes the flows to train on and to evaluate with, and the mean image."""
+    """Creates the flows for training and evaluation, and the mean image."""
     training, test = Cifar10("train", dir=folder), Cifar10("test", dir=folder)
     mean = training.get_per_pixel_mean()
     flow = AugmentImageComponent(training, [CenterPaste(40), RandomCrop(32), Flip(horiz=True)])

@@ -1,4 +1,4 @@
-"""What the classifiers of this folder share: inputs, cost, evaluation."""
+"""The common parts of the classifiers in this folder: inputs, cost, evaluation."""
 
 from abc import abstractmethod
 
@@ -11,12 +11,12 @@ from towerpack_trainers import ModelDesc
 
 
 class Classifier(ModelDesc):
-    """Tells classes of images, square and of one size; a subclass has `logits` and `optimizer`.
+    """Classifies square images of one size; a subclass defines `logits` and `optimizer`.
 
     Args:
         classes: number of classes.
         size: height and width of the images, in pixels.
-        shares: whether labels are shares of the classes, float32 [batch, classes]; else they are numbers.
+        shares: whether labels are probabilities, float32 [batch, classes], instead of class indices.
         decay: weight of the squares of weights in the cost.
     """
 
@@ -46,20 +46,20 @@ class Classifier(ModelDesc):
         return cost
 
     def wrong(self, logits, label):
-        """Returns 1 for each wrong answer, as the tensor that is evaluated."""
+        """Returns the evaluated tensor: 1 for each wrong answer."""
         return tf.cast(tf.not_equal(tf.argmax(logits, 1), label), tf.float32, name="incorrect_vector")
 
 
 def train_classifier(model, flow, held_out, options, callbacks, inferencers=(), steps=None):
-    """Trains, and returns the figure: the accuracy on images that were held out.
+    """Trains, and returns the figure: the accuracy on held-out images.
 
     Args:
         model: a `Classifier`.
         flow: batches to train on, for each device.
         held_out: batches to evaluate with after each epoch.
-        options: the command line, as `running` has it.
-        callbacks: the schedule, and what else the script has.
-        inferencers: statistics beside the error.
+        options: the options of `running`.
+        callbacks: the schedule, and further callbacks of the script.
+        inferencers: further statistics.
         steps: of an epoch; a pass over the flow if not given.
     """
     evaluation = InferenceRunner(held_out, [ClassificationError(), *inferencers])

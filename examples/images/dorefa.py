@@ -1,11 +1,11 @@
-"""Train a network whose weights, activations and gradients have few bits.
+"""Train a network with few bits for weights, activations and gradients.
 
     python dorefa.py                     1 bit for weights, 2 for activations, 4 for gradients
-    python dorefa.py --bits 32,32,32     as they are, to compare
-    python dorefa.py --data FOLDER       on the files of SVHN that lie or come there
+    python dorefa.py --bits 32,32,32     full precision, for comparison
+    python dorefa.py --data FOLDER       on SVHN; downloads missing files
 
-The variables keep all their bits, and are trained; the layers between the first and the last compute with
-what `remap_variables` makes of them. After Zhou et al., "DoReFa-Net: Training Low Bitwidth Convolutional
+The trained variables have full precision; the layers between the first and the last compute with the
+quantized values of `remap_variables`. After Zhou et al., "DoReFa-Net: Training Low Bitwidth Convolutional
 Neural Networks with Low Bitwidth Gradients" (2016), arXiv:1606.06160.
 """
 
@@ -22,12 +22,12 @@ from towerpack_layers import BatchNorm, Conv2D, FullyConnected, MaxPooling, args
 
 
 def straight_through(value, x):
-    """Returns `value`, whose gradient is that of `x`."""
+    """Returns `value` with the gradient of `x`."""
     return x + tf.stop_gradient(value - x)
 
 
 def quantize(x, bits):
-    """Rounds numbers from 0 to 1 to so many bits."""
+    """Quantizes numbers from 0 to 1 to a number of bits."""
     if bits == 32:
         return x
     steps = 2**bits - 1
@@ -46,7 +46,7 @@ def quantize_weights(weights, bits):
 
 
 def quantize_gradient(x, bits):
-    """Returns `x`, whose gradient is rounded to so many bits for each example, with noise before."""
+    """Returns `x` with its gradient quantized for each example, after the addition of noise."""
     if bits == 32:
         return x
 

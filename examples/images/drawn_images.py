@@ -1,4 +1,4 @@
-"""Images drawn here: shapes of ten classes with their edges, and coloured digits."""
+"""Generated images: shapes of ten classes with their edges, and coloured digits."""
 
 import cv2
 import numpy as np
@@ -12,7 +12,7 @@ def circle(corners, radius=1.0, turn=0.0):
     return radius * np.stack([np.sin(angles), np.cos(angles)], 1)
 
 
-# Outlines of each class; inside two of them is outside again.
+# Outlines of each class; the intersection of two outlines is outside.
 CROSS = np.array([(1, 3), (1, 1), (3, 1), (3, -1), (1, -1), (1, -3), (-1, -3), (-1, -1), (-3, -1)])
 CROSS = np.concatenate([CROSS, [(-3, 1), (-1, 1), (-1, 3)]]) / 3
 BAR = np.array([(-1, 0.2), (1, 0.2), (1, -0.2), (-1, -0.2)])
@@ -34,13 +34,13 @@ NAMES = list(SHAPES)
 
 
 def background(shape, rng, colours=3):
-    """Returns a picture of so many colours in each direction, which go smoothly into one another."""
+    """Returns a picture with smooth transitions between a number of colours in each direction."""
     coarse = rng.integers(60, 200, (colours, colours, 3), np.uint8)
     return cv2.resize(coarse, shape[::-1], interpolation=cv2.INTER_CUBIC)
 
 
 def draw(image, name, radius, rng, colour=None):
-    """Draws a shape at a random place inside an image, in any colour if not given; returns its pixels."""
+    """Draws a shape at a random position, by default in a random colour; returns its pixels."""
     height, width = image.shape[:2]
     centre = rng.uniform((radius, radius), (width - radius, height - radius))
     turn, inside = rng.uniform(-0.2, 0.2), np.zeros((height, width), np.uint8)
@@ -53,7 +53,7 @@ def draw(image, name, radius, rng, colour=None):
 
 
 def unlike(around, rng):
-    """Returns a colour, each channel of which is at least 70 grey levels from what is around."""
+    """Returns a colour that differs from its surroundings by at least 70 grey levels in each channel."""
     step = rng.uniform(70, 120, 3) * rng.choice([-1, 1], 3)
     return around + np.where((around + step < 0) | (around + step > 255), -step, step)
 
@@ -66,7 +66,7 @@ def shape_image(label, shape, rng):
 
 
 def group_image(label, shape, rng):
-    """Returns an image of three shapes of a class, in about the colour of the class, with noise."""
+    """Returns an image of three shapes of a class, approximately in the colour of the class, with noise."""
     image, hue = background(shape, rng), np.uint8([[[18 * label, 230, 200]]])
     colour = cv2.cvtColor(hue, cv2.COLOR_HSV2RGB)[0, 0]
     for _ in range(3):
@@ -76,7 +76,7 @@ def group_image(label, shape, rng):
 
 
 def edge_image(shape, rng):
-    """Returns an image of several shapes, which may hide one another, and a mask of their edges: 0 or 1."""
+    """Returns an image of several overlapping shapes, and a mask of their edges: 0 or 1."""
     image, regions = background(shape, rng), np.zeros(shape, np.uint8)
     for number in range(1, rng.integers(3, 6)):
         inside = draw(image, NAMES[rng.integers(len(NAMES))], min(shape) * rng.uniform(0.15, 0.4), rng)
@@ -86,11 +86,11 @@ def edge_image(shape, rng):
 
 
 def digit_images(split, rng):
-    """Returns scikit-learn's digits as house numbers have them, and their labels: in colour, beside others.
+    """Returns digits of scikit-learn in the style of house numbers, in colour, and their labels.
 
     Args:
         split: "train" or "test".
-        rng: where colours and neighbours come from.
+        rng: the source of colours and neighbours.
     """
     digits, labels = zip(*Digits(split, shuffle=False))
     images = []

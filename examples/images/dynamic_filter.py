@@ -1,13 +1,13 @@
-"""Filter each picture as another input says, by a filter that a network makes: dynamic filter networks.
+"""Filter each picture by a filter that a network generates from another input: dynamic filter networks.
 
     python dynamic_filter.py                 two photographs of scikit-learn, one of them held out
     python dynamic_filter.py --data FOLDER   photographs of BSDS500; FOLDER has its folder BSR
 
-A picture and an angle are given, and what a second derivative of a Gaussian, turned by that angle, makes of
-the picture. A network turns the angle into the weights of a filter, which is then applied to this picture
-alone. Beside it, a filter that is the same for all angles learns from the same pictures. The last line has
-the errors of both for held-out pictures, at angles between those of the training; `images/beside` in the log
-directory shows pictures as they were found and wanted, and `images/filters` the filters.
+The data are a picture, an angle, and the picture filtered by a second derivative of a Gaussian in this
+direction. A network computes the weights of a filter from the angle; each picture has its own filter. For
+comparison, one filter for all angles is trained on the same pictures. The last line has the errors of both
+for held-out pictures, at angles between those of the training; `images/beside` in the log directory shows
+results and targets, and `images/filters` the filters.
 
 After Jia et al., "Dynamic Filter Networks" (2016), arXiv:1605.09673; the turned filter is that of Freeman and
 Adelson, "The Design and Use of Steerable Filters" (1991).
@@ -62,8 +62,8 @@ class Steer:
     """Cuts a part out of a gray picture, draws an angle, and filters the part.
 
     Args:
-        begin: where in a sector of angles those that are drawn begin, as a share of it.
-        end: where they end.
+        begin: the start of the range of angles, as a fraction of a sector.
+        end: the end of the range.
     """
 
     def __init__(self, begin, end):
@@ -82,7 +82,7 @@ class Steer:
 
 
 class DynamicFilter(ModelDesc):
-    """Makes a filter from an angle, and applies it to a picture."""
+    """Generates a filter from an angle, and applies it to a picture."""
 
     def inputs(self):
         part = tf.TensorSpec([None, SIZE, SIZE], tf.float32, "part")
@@ -101,7 +101,7 @@ class DynamicFilter(ModelDesc):
         tf.reduce_mean(tf.square(wanted), name="power")
         if self.training:
             add_moving_summary(error, error_fixed)
-        # No variable is in both: neither learns from the other.
+        # The costs have no variables in common, so their sum trains both separately.
         return tf.add(error, error_fixed, name="cost")
 
     def filters(self, angle):
@@ -117,8 +117,8 @@ class DynamicFilter(ModelDesc):
 
 
 def apply_filters(pictures, filters):
-    """Applies to each picture the filter of the same place: [N, H, W] and [N, h, w] to [N, H-h+1, W-w+1]."""
-    # Pictures become channels, since each channel of a depthwise convolution has a filter of its own.
+    """Applies to each picture the filter of the same index: [N, H, W] and [N, h, w] to [N, H-h+1, W-w+1]."""
+    # Pictures become channels, since a depthwise convolution has a separate filter for each channel.
     pictures, filters = (tf.transpose(several, [1, 2, 0]) for several in (pictures, filters))
     filtered = tf.nn.depthwise_conv2d(pictures[None], filters[..., None], [1, 1, 1, 1], "VALID")
     return tf.transpose(filtered[0], [2, 0, 1])
@@ -128,7 +128,7 @@ def photographs(folder):
     """Returns flows of gray pictures to train on, and of others."""
     if folder is not None:
         return [MapDataComponent(BSDS500(name, dir=folder), gray, 0) for name in ("train", "test")]
-    # Not by scikit-learn's own reader, which needs Pillow.
+    # scikit-learn's reader needs Pillow.
     files = [resources.files("sklearn.datasets.images") / name for name in ("china.jpg", "flower.jpg")]
     return [DataFromList([[cv2.imread(str(file), cv2.IMREAD_GRAYSCALE)]]) for file in files]
 
@@ -139,7 +139,7 @@ def gray(picture):
 
 
 def make_flows(folder, workers):
-    """Makes the flows of batches to train on and to evaluate with, whose angles are not the same."""
+    """Creates the flows of batches for training and evaluation, with different angles."""
     training, test = (RepeatedData(flow, -1) for flow in photographs(folder))
     training = BatchData(MapData(training, Steer(0, TRAINED), rng=True), 32)
     test = RepeatedData(photographs(folder)[1], 320)

@@ -1,4 +1,4 @@
-"""How well edges are found: the cost in training, and the F-measure of precision and recall."""
+"""Measures of detected edges: the cost in training, and the F-measure of precision and recall."""
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -7,7 +7,7 @@ from towerpack_callbacks import Inferencer
 
 
 def balanced_cross_entropy(logits, truth):
-    """Returns the cross entropy in which edges, which are few, count as much as what is none."""
+    """Returns the class-balanced cross entropy: the few edges have the same weight as all other pixels."""
     share = tf.reduce_mean(truth)
     weight = truth * (1 - share) + (1 - truth) * share
     return tf.reduce_mean(weight * tf.nn.sigmoid_cross_entropy_with_logits(labels=truth, logits=logits))

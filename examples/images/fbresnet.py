@@ -1,4 +1,4 @@
-"""How fb.resnet.torch augments images of ImageNet, for training and for evaluation.
+"""The augmentation of ImageNet in fb.resnet.torch, for training and for evaluation.
 
 See https://github.com/facebookarchive/fb.resnet.torch/blob/master/datasets/imagenet.lua.
 """

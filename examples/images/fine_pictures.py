@@ -59,7 +59,7 @@ def draw_picture(rng):
 
 
 class WithSmall:
-    """Puts a picture that is smaller by a factor, each pixel of which is the mean of several, before it."""
+    """Adds a picture reduced by a factor, with means of pixels, before the original."""
 
     def __init__(self, factor):
         self.factor = factor
@@ -85,11 +85,11 @@ def read_pictures(folder):
 
 
 def make_flows(folder, factor, batch, workers):
-    """Makes the flows of batches of small and large pictures, to train on and to evaluate with.
+    """Creates the flows of batches of small and large pictures for training and evaluation.
 
     Args:
         folder: of pictures, `SHOWN` pixels high and wide at least; they are drawn if None.
-        factor: how much larger the large ones are in each direction.
+        factor: the ratio of their sizes in each direction.
         batch: pictures of a batch; those to train on are parts, half as high and wide.
         workers: processes that read and crop.
     """

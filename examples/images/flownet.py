@@ -1,15 +1,15 @@
-"""Find how far each pixel moves from one picture to the next: optical flow, by FlowNet.
+"""Estimate the motion of each pixel from one picture to the next: optical flow by FlowNet.
 
-    python flownet.py                  pairs of pictures that are drawn here
-    python flownet.py --correlation    features of one picture are compared with those around in the other
+    python flownet.py                  generated pairs of pictures
+    python flownet.py --correlation    compare features of one picture with nearby features of the other
     python flownet.py --data FOLDER --size 256 --width 64 --epochs 200
-                                       files as FlyingChairs has them: NAME_img1, NAME_img2, NAME_flow.flo
+                                       files of FlyingChairs: NAME_img1, NAME_img2, NAME_flow.flo
 
-The last line has the end-point error, the mean distance between where pixels are found and where they are, of
-pairs that were held out; beside it, that of the answer that nothing moves. In the log directory, `motion.png`
-shows some pairs, their true motion, and what is found, in the colours of `wheel.png`; `motion.flo` has what
-is found of the first one. After Dosovitskiy et al., "FlowNet: Learning Optical Flow with Convolutional
-Networks" (2015), arXiv:1504.06852.
+The last line has the end-point error of held-out pairs, which is the mean distance between predicted and true
+positions, and the same error without motion for comparison. In the log directory, `motion.png` shows some
+pairs with their true and their predicted motion, in the colours of `wheel.png`; `motion.flo` has the
+predicted motion of the first pair. After Dosovitskiy et al., "FlowNet: Learning Optical Flow with
+Convolutional Networks" (2015), arXiv:1504.06852.
 """
 
 import argparse
@@ -38,7 +38,7 @@ REACH = 3  # features that a correlation looks to each side
 
 
 def leaky(x):
-    """Returns what is above zero, and a tenth of what is below."""
+    """A leaky rectifier with a slope of 0.1."""
     return tf.nn.leaky_relu(x, 0.1)
 
 
@@ -48,8 +48,8 @@ class FlowNet(ModelDesc):
     Args:
         size: height and width of the pictures, in pixels; a multiple of 16.
         width: channels of the first convolution.
-        correlation: whether the features of the two pictures are made apart, and compared; else the first
-            convolution sees both.
+        correlation: whether to compute the features of the two pictures separately and correlate them; else
+            the first convolution receives both pictures.
 
     Raises:
         ValueError: the size is no multiple of 16.
@@ -74,7 +74,7 @@ class FlowNet(ModelDesc):
         tf.identity(finest, name="found")
         error = tf.reduce_mean(tf.norm(finest - motion, axis=3), name="end_point_error")
         tf.reduce_mean(tf.norm(motion, axis=3), name="error_of_no_motion")
-        # Coarse motion is compared with the mean of the true one, and counts less.
+        # Coarse motion is compared with the mean of the true motion, and has a smaller weight.
         costs = [
             0.5 ** (len(found) - 1 - number) * end_point_cost(UNIT * scale, motion)
             for number, scale in enumerate(found)
@@ -107,7 +107,7 @@ class FlowNet(ModelDesc):
 
 
 def correlate(first, second):
-    """Returns how much each place of the first features is like those around it in the second.
+    """Returns the correlations of each position of the first features with nearby positions of the second.
 
     Args:
         first: [batch, rows, columns, channels].
@@ -124,7 +124,7 @@ def correlate(first, second):
 
 
 def refine(scales, width):
-    """Returns the motion at each scale, made of features and of the motion at the scale before."""
+    """Returns the motion at each scale, from features and the motion at the coarser scale."""
     x, found = scales[0], []
     for number, skip in enumerate([*scales[1:], None]):
         found.append(Conv2D(f"motion{number}", x, 2, 3))
@@ -137,14 +137,14 @@ def refine(scales, width):
 
 
 def end_point_cost(found, motion):
-    """Returns the mean distance from the true motion, at the scale of what is found."""
+    """Returns the mean distance from the true motion, at the scale of the prediction."""
     stride = motion.shape[1] // found.shape[1]
     wanted = tf.nn.avg_pool2d(motion, stride, stride, "VALID")
     return tf.reduce_mean(tf.sqrt(tf.reduce_sum((found - wanted) ** 2, 3) + 1e-4))
 
 
 class ShownMotion(Inferencer):
-    """Keeps the first pairs of an evaluation with the motion that is true, and that is found."""
+    """Keeps the first pairs of an evaluation with the true and the predicted motion."""
 
     def _get_fetches(self):
         return ["first", "second", "motion", "found"]

@@ -1,4 +1,4 @@
-"""Handwritten digits: those that come with scikit-learn, or MNIST's."""
+"""Handwritten digits of scikit-learn or MNIST."""
 
 from towerpack_dataflow.datasets import Digits, Mnist
 
@@ -7,8 +7,8 @@ def read_digits(folder, split, shuffle=None):
     """Returns a flow of images, float32 from 0 to 1, and their labels.
 
     Args:
-        folder: where the files of MNIST lie or come; scikit-learn's digits if None.
+        folder: the folder of MNIST, downloaded if missing; None for scikit-learn's digits.
         split: "train" or "test".
-        shuffle: whether each epoch has an order of its own; if not given, the training set does.
+        shuffle: whether to shuffle each epoch; by default, only the training set is shuffled.
     """
     return Digits(split, shuffle) if folder is None else Mnist(split, shuffle, dir=folder)

@@ -4,7 +4,7 @@
     python hed.py --data FOLDER --width 64 --unit 64 --epochs 100 --steps 1000
                                  photographs of BSDS500; FOLDER has its folder BSR
 
-An image and its mask of edges are resized, rotated and mirrored alike; the image alone is changed in
+An image and its mask of edges are resized, rotated and mirrored together; only the image is changed in
 brightness and contrast. After Xie and Tu, "Holistically-Nested Edge Detection" (2015), arXiv:1504.06375.
 """
 
@@ -46,7 +46,7 @@ from towerpack_dataflow.datasets import BSDS500
 from towerpack_layers import Conv2D, MaxPooling, argscope, l2_regularizer, regularize_cost
 from towerpack_trainers import ModelDesc, SmartInit
 
-CONVOLUTIONS = [2, 2, 3, 3, 3]  # of each scale, as VGG16 has them
+CONVOLUTIONS = [2, 2, 3, 3, 3]  # of each scale, as in VGG16
 
 
 class CropMultiple(ImageAugmentor):
@@ -99,7 +99,7 @@ class HED(ModelDesc):
 
 
 def make_flows(images, held_out, unit, workers):
-    """Makes the flows of batches, of one shape each, to train on and to evaluate with."""
+    """Creates the flows for training and evaluation, with batches of one shape each."""
     shapes = [RandomResize((0.7, 1.3), (0.7, 1.3), aspect_ratio_thres=0.15), RotationAndCropValid(90)]
     shapes += [CropMultiple(unit), Flip(horiz=True), Flip(vert=True)]
     flow = AugmentImageComponents(images, shapes, index=[0], masks_index=[1])
@@ -116,7 +116,7 @@ def drawn(count, shapes, seed):
 
 
 def photographs(folder, name):
-    """Reads images, and masks of the edges that more than half of the people drew."""
+    """Reads images, and masks of the edges that more than half of the annotators drew."""
     return MapDataComponent(BSDS500(name, dir=folder), lambda share: (share > 0.5).astype(np.uint8), 1)
 
 

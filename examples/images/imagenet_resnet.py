@@ -2,14 +2,14 @@
 
     python imagenet_resnet.py           18 narrow layers, on JPEG files of drawn shapes
     python imagenet_resnet.py --model inception_bn --rate 0.4         another network; --help lists them
-    python imagenet_resnet.py --fake    random numbers as images: the figure is how many train in a second
+    python imagenet_resnet.py --fake    random numbers as images: the figure is the rate of training
     python imagenet_resnet.py --data FOLDER --depth 50 --width 64 --size 224 --epochs 105 --workers 16
                                         the folders `train` and `val`, with a folder of images for each class;
-                                        if those of `val` lie in none, `--lists FOLDER` has ILSVRC12's lists
+                                        if `val` has no such folders, `--lists FOLDER` has ILSVRC12's lists
 
-All GPUs of the host train; `--batch` is that of each. After Goyal et al., "Accurate, Large Minibatch SGD:
-Training ImageNet in 1 Hour" (2017), arXiv:1706.02677, the learning rate is 0.1 for 256 images in a step, and
-rises to that in the first 5 of 105 epochs.
+All GPUs of the host train; `--batch` is the batch of each. After Goyal et al., "Accurate, Large Minibatch
+SGD: Training ImageNet in 1 Hour" (2017), arXiv:1706.02677, the learning rate is 0.1 for 256 images in a step,
+after a warm-up over the first 5 of 105 epochs.
 """
 
 import argparse
@@ -69,20 +69,20 @@ class ImageNetModel(Classifier):
 
 
 def images_of(folder, name, options):
-    """Returns the flow `[image, label]` of a folder, as ImageNet has it or with a folder for each class."""
+    """Returns the flow `[image, label]` of a folder in ImageNet's layout or with a folder for each class."""
     if options.lists is not None:
         return ILSVRC12(folder, name, options.lists)
     return ImageFolder(folder / name, shuffle=name == "train")
 
 
 def batches(images, augmentors, options, remainder=False):
-    """Returns a flow of batches of images and labels, which other processes read and augment."""
+    """Returns a flow of batches of images and labels, read and augmented by other processes."""
     flow = BatchData(AugmentImageComponent(images, augmentors), options.batch, remainder)
     return MultiProcessRunner(flow, options.workers)
 
 
 def schedule(options):
-    """Returns the learning rate by epoch: up in a straight line, then down in steps."""
+    """Returns the learning rate by epoch: a linear warm-up, then steps down."""
     highest, epoch = options.rate * options.batch * max(1, get_num_gpu()) / 256, options.epochs / 105
     up = [(0, highest / 8), (5 * epoch, highest)]
     down = [(30 * epoch, 0.1 * highest), (60 * epoch, 0.01 * highest), (90 * epoch, 0.001 * highest)]

@@ -5,9 +5,9 @@
     python load_and_predict.py --load bvlc_alexnet.caffemodel --synset synset_words.txt cat.jpg dog.jpg
     python load_and_predict.py --load vgg16.npz --network vgg16 --synset synset_words.txt
 
-`--load` takes a `.caffemodel`, a `.npz`, a checkpoint of TensorFlow or a log directory; names of layers are
-those of Caffe's models. `--synset` has the name of each class, one a line. Without pictures, those that come
-with scikit-learn are classified.
+`--load` accepts a `.caffemodel`, a `.npz`, a checkpoint of TensorFlow or a log directory, with the layer
+names of Caffe's models. `--synset` is a file with the name of one class in each line. Without pictures, the
+script classifies those of scikit-learn.
 """
 
 import argparse
@@ -27,7 +27,7 @@ from towerpack_callbacks.checkpoint import load_variables
 from towerpack_dataflow import BatchData, DataFromArrays
 from towerpack_trainers import OfflinePredictor, PredictConfig, SmartInit
 
-# Each network, and the height and width of the images that it was published for.
+# Each network, and the height and width of its images as published.
 NETWORKS = {"alexnet": (alexnet, 227), "vgg16": (vgg16, 224)}
 MEAN = [103.939, 116.779, 123.68]  # of ImageNet's images, blue first, which Caffe's models subtract
 DRAWN_SIZE, DRAWN_WIDTH = 99, 16
@@ -51,8 +51,8 @@ class PlainNetwork(Classifier):
 
 
 def predict(model, path, images):
-    """Returns the probabilities of each class, by the weights in a file."""
-    # Each variable of the network must be there; what else a checkpoint has, such as an optimizer's, may be.
+    """Returns the probabilities of each class, with the weights of a file."""
+    # Each variable of the network is required; a checkpoint may have others, such as an optimizer's.
     weights = SmartInit(path, allow=["unused"])
     config = PredictConfig(
         model=model, session_init=weights, input_names=["image"], output_names=["probabilities"]
@@ -85,7 +85,7 @@ def read_picture(path):
 
 
 def classify(options):
-    """Classifies pictures by the weights in a file, and returns the five best classes of the last one."""
+    """Classifies pictures with the weights of a file, and returns the five best classes of the last one."""
     network, size = NETWORKS[options.network]
     names = options.synset.read_text().splitlines() if options.synset else [f"class {i}" for i in range(1000)]
     samples = load_sample_images()
@@ -120,7 +120,7 @@ def write_files(log_dir):
 
 
 def train_on(folder, options):
-    """Classifies pictures; trains before if there is no file of weights; returns the last line."""
+    """Classifies pictures, after a training if no file of weights is given; returns the last line."""
     if options.load is not None:
         return classify(options)
     flow = BatchData(DataFromArrays(drawn(1000, 0)), 32)

@@ -1,4 +1,4 @@
-"""Images of one shape each, whose place is known, so that a map of what counts can be judged."""
+"""Images of one shape each with a known position, for the evaluation of saliency maps."""
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -12,7 +12,7 @@ from towerpack_layers import BatchNorm, Conv2D, FullyConnected, GlobalAvgPooling
 
 
 def located_image(label, rng, size=48):
-    """Returns an image of a shape, its label, and a mask of the box around the shape, with 2 pixels more."""
+    """Returns an image of a shape, its label, and a mask of its bounding box with a margin of 2 pixels."""
     image = background((size, size), rng)
     rows, columns = np.nonzero(draw(image, NAMES[label], size * rng.uniform(0.18, 0.28), rng))
     inside = np.zeros((size, size), np.uint8)
@@ -21,7 +21,7 @@ def located_image(label, rng, size=48):
 
 
 def make_flows(count=2000, held_out=200):
-    """Draws images, and makes the flows of batches to train on and to evaluate with."""
+    """Draws images, and creates the flows of batches for training and evaluation."""
     rng = np.random.default_rng(0)
     drawn = [located_image(number % len(NAMES), rng) for number in range(count + held_out)]
     training, test = DataFromList(drawn[held_out:], shuffle=True), DataFromList(drawn[:held_out])
@@ -29,7 +29,7 @@ def make_flows(count=2000, held_out=200):
 
 
 class ShapeClassifier(Classifier):
-    """Tells shapes by four convolutions and the mean of what they find; a subclass has `map_of`."""
+    """Classifies shapes by four convolutions and global average pooling; a subclass defines `map_of`."""
 
     def __init__(self):
         super().__init__(classes=len(NAMES), size=48)
@@ -58,15 +58,15 @@ class ShapeClassifier(Classifier):
         return linear
 
     def activation(self, x):
-        """Returns what convolutions let through."""
+        """The activation of the convolutions."""
         return self.rectifier(BatchNorm("bn", x))
 
     def rectifier(self, x):
-        """Returns what is above zero."""
+        """A rectifier."""
         return tf.nn.relu(x)
 
     def map_of(self, pixels):
-        """Returns how much each pixel counts for the class that is found: [batch, height, width], from 0."""
+        """Returns the saliency of each pixel for the predicted class: [batch, height, width], at least 0."""
         raise NotImplementedError
 
     def optimizer(self):
@@ -74,7 +74,7 @@ class ShapeClassifier(Classifier):
 
 
 class ShareInside(Inferencer):
-    """Computes which share of the maps lies in the boxes, and which share of the pixels these have."""
+    """Computes the share of the maps inside the boxes, and the share of pixels inside the boxes."""
 
     def _get_fetches(self):
         return ["found", "inside"]

@@ -1,4 +1,4 @@
-"""Files in the formats of known data sets, of images drawn here: the scripts read real ones the same way."""
+"""Generated images in the file formats of known data sets, so that scripts read them like the real ones."""
 
 import io
 import tarfile
@@ -13,7 +13,7 @@ def make_cifar10(folder, training=2000, test=500):
     """Writes the archive of CIFAR-10 in its binary version.
 
     Args:
-        folder: where `cifar-10-binary.tar.gz` goes.
+        folder: the folder for `cifar-10-binary.tar.gz`.
         training: number of images to train on, in five files.
         test: number of images to test with.
     """

@@ -1,13 +1,13 @@
 """Motion of pixels as a picture: its direction is the colour, its length the strength of the colour.
 
-The wheel is that of the Middlebury benchmark, in which colours that are easier to tell apart have more room:
-red is to the right, yellow below on the right, green on the left below, blue above on the left.
+The wheel is that of the Middlebury benchmark, which gives more space to colours that are easier to
+distinguish: red is right, yellow lower right, green lower left, blue upper left.
 """
 
 import numpy as np
 from motion_files import checked
 
-# Each colour of the wheel, and how many steps lead to the next one; the last one leads to the first.
+# Each colour of the wheel, and the number of steps to the next one; the last one precedes the first.
 WHEEL = [
     ((255, 0, 0), 15),
     ((255, 255, 0), 6),
@@ -23,9 +23,9 @@ def motion_picture(motion, largest=None):
     """Returns a picture of the motion of pixels: uint8 [height, width, 3], RGB; white where nothing moves.
 
     Args:
-        motion: numbers, shape [height, width, 2], to the right and down, in pixels; what is NaN or above 1e9
-            is not known, and black.
-        largest: the length that has the full colour; longer motion is darker. If not given, the longest one.
+        motion: numbers, shape [height, width, 2], to the right and down, in pixels; NaN and values above
+            1e9 are unknown, and black.
+        largest: the length with the full colour; longer motion is darker. The default is the longest motion.
 
     Raises:
         ValueError: `motion` has another shape, or `largest` is not above 0.
@@ -46,7 +46,7 @@ def on_wheel(angles):
     """Returns the full colours of directions: float, the shape of `angles` and 3, from 0 to 255.
 
     Args:
-        angles: from the right by way of below, in radians.
+        angles: clockwise from the right, in radians.
     """
     colours, steps = np.array([colour for colour, _ in WHEEL]), [count for _, count in WHEEL]
     places = np.cumsum([0, *steps[:-1]])

@@ -1,9 +1,8 @@
 """Motion of pixels in files: the format `.flo` of the Middlebury benchmark, which other data sets have, too.
 
-A file is the number 202021.25 as float32, width and height as int32, and then, row by row, how far each pixel
-moves to the right and down, as float32; all little-endian. Numbers above 1e9 mean that the motion is not
-known. After Baker et al., "A Database and Evaluation Methodology for Optical Flow" (2011),
-doi:10.1007/s11263-010-0390-2.
+A file is the number 202021.25 as float32, width and height as int32, and then, row by row, the motion of each
+pixel to the right and down, as float32; all little-endian. Numbers above 1e9 mean unknown motion. After Baker
+et al., "A Database and Evaluation Methodology for Optical Flow" (2011), doi:10.1007/s11263-010-0390-2.
 """
 
 from pathlib import Path
@@ -20,7 +19,7 @@ def read_flo(path):
     """Returns the motion of pixels: float32 [height, width, 2], to the right and down.
 
     Raises:
-        FormatError: the file is none of this format, or is cut off.
+        FormatError: the file has another format, or is truncated.
     """
     content = Path(path).read_bytes()
     if len(content) < 12 or np.frombuffer(content, "<f4", 1)[0] != MAGIC:

@@ -1,4 +1,4 @@
-"""Pairs of pictures with the motion from the first to the second: drawn here, or read from files."""
+"""Pairs of pictures with the motion from the first to the second: generated, or read from files."""
 
 import cv2
 import numpy as np
@@ -16,12 +16,12 @@ from towerpack_dataflow import (
 )
 from towerpack_dataflow.augment import Brightness, Contrast, read_image
 
-FARTHEST = 8  # how far the middle of a shape moves at most in each direction, in pixels
-DRAWN = 8  # how many pixels more than are shown are drawn on each side
+FARTHEST = 8  # maximum motion of the centre of a shape in each direction, in pixels
+DRAWN = 8  # pixels drawn on each side in addition to the shown ones
 
 
 def texture(size, rng):
-    """Returns a picture of spots of three sizes, in colours that follow one another smoothly: uint8."""
+    """Returns a picture of spots of three sizes with smooth transitions of colours: uint8."""
     layers = []
     for cell, strength in ((24, 60), (8, 45), (3, 30)):
         spots = rng.normal(0, strength, (size // cell + 2, size // cell + 2, 3)).astype(np.float32)
@@ -30,7 +30,7 @@ def texture(size, rng):
 
 
 def random_motion(middle, farthest, rng):
-    """Returns a map of points, float64 [2, 3], that turns, enlarges and shifts them around a middle."""
+    """Returns an affine map, float64 [2, 3], that rotates, scales and shifts points around a centre."""
     turn, scale = rng.normal(0, 0.06), np.exp(rng.normal(0, 0.04))
     linear = scale * np.array([[np.cos(turn), -np.sin(turn)], [np.sin(turn), np.cos(turn)]])
     return np.column_stack([linear, middle - linear @ middle + rng.uniform(-farthest, farthest, 2)])
@@ -48,15 +48,15 @@ def blob(size, rng):
 
 
 def moved_pair(shown, rng):
-    """Draws a background and some shapes, each of which moves in its own way.
+    """Draws a background and some shapes, each with a different motion.
 
     Args:
         shown: height and width, in pixels.
-        rng: where everything comes from.
+        rng: the source of all random numbers.
 
     Returns:
-        [first, second, motion]: uint8 [shown, shown, 3] twice, and float32 [shown, shown, 2], how far what is
-        seen at each pixel of the first picture moves to the right and down.
+        [first, second, motion]: uint8 [shown, shown, 3] twice, and float32 [shown, shown, 2], the motion of
+        each pixel of the first picture to the right and down.
     """
     size = shown + 2 * DRAWN
     y, x = np.mgrid[:size, :size].astype(np.float32)
@@ -67,7 +67,7 @@ def moved_pair(shown, rng):
     for number, (pixels, middle) in enumerate(shapes):
         paint, linear = texture(size, rng), random_motion(middle, FARTHEST if number else FARTHEST / 2, rng)
         moved = cv2.warpAffine(paint, linear, (size, size), borderMode=cv2.BORDER_REFLECT)
-        border = cv2.BORDER_CONSTANT if number else cv2.BORDER_REPLICATE  # the background has no end
+        border = cv2.BORDER_CONSTANT if number else cv2.BORDER_REPLICATE  # the background fills the picture
         flags = {"flags": cv2.INTER_NEAREST, "borderMode": border}
         moved_pixels = cv2.warpAffine(pixels, linear, (size, size), **flags)
         first[pixels > 0], second[moved_pixels > 0] = paint[pixels > 0], moved[moved_pixels > 0]
@@ -78,7 +78,7 @@ def moved_pair(shown, rng):
 
 
 class DrawPair:
-    """Draws a pair; others in each epoch, and the same ones with the same seed."""
+    """Draws a pair: different ones in each epoch, the same ones for the same seed."""
 
     def __init__(self, shown):
         self.shown = shown
@@ -88,7 +88,7 @@ class DrawPair:
 
 
 class ReadPair:
-    """Reads a pair, and crops both pictures and the motion at one place."""
+    """Reads a pair, and crops both pictures and the motion at the same position."""
 
     def __init__(self, shown):
         self.shown = shown
@@ -108,10 +108,10 @@ class ReadPair:
 
 
 def find_pairs(folder):
-    """Returns the names of files in a folder as FlyingChairs has them: NAME_img1, NAME_img2, NAME_flow.flo.
+    """Returns the names of files in a folder of FlyingChairs: NAME_img1, NAME_img2, NAME_flow.flo.
 
     Raises:
-        DatasetError: there are none, or a picture is missing.
+        DatasetError: the folder has no such files, or a picture is missing.
     """
     found = []
     for motion in sorted(folder.glob("*_flow.flo")):
@@ -128,7 +128,7 @@ def find_pairs(folder):
 
 
 def make_flows(folder, shown, epoch, batch, workers):
-    """Makes the flows of batches to train on and to evaluate with.
+    """Creates the flows of batches for training and evaluation.
 
     Args:
         folder: of files, each tenth pair of which is held out; pairs are drawn if None.

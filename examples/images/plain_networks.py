@@ -1,4 +1,4 @@
-"""AlexNet and VGG16: convolutions in a row, and matrices behind them. Names are those of Caffe's models.
+"""AlexNet and VGG16: convolutions followed by fully connected layers, with the names of Caffe's models.
 
 After Krizhevsky et al., "ImageNet Classification with Deep Convolutional Neural Networks" (2012), with the
 groups of Caffe's model, and Simonyan & Zisserman, "Very Deep Convolutional Networks for Large-Scale Image
@@ -11,7 +11,7 @@ from towerpack_layers import BNReLU, Conv2D, Dropout, FullyConnected, MaxPooling
 
 
 def response_norm(x):
-    """Divides each channel by a power of what it and the four around it are; not learned."""
+    """Local response normalisation over five channels, without variables."""
     return tf.nn.lrn(x, 2, bias=1.0, alpha=2e-5, beta=0.75)
 
 
@@ -58,7 +58,7 @@ def vgg16_normalised(image, classes, width=64):
 
 
 def head(x, classes, width):
-    """The three matrices that both networks end with."""
+    """The three fully connected layers at the end of both networks."""
     with argscope(FullyConnected, activation=tf.nn.relu):
         x = Dropout("drop6", FullyConnected("fc6", x, 64 * width), rate=0.5)
         x = Dropout("drop7", FullyConnected("fc7", x, 64 * width), rate=0.5)

@@ -1,6 +1,6 @@
-"""Find the joints of a person by a convolutional pose machine, whose weights are loaded from a file.
+"""Find the joints of a person by a convolutional pose machine with weights from a file.
 
-    python pose_machine.py --load CPM-original.npz person.jpg      writes person.joints.png beside the picture
+    python pose_machine.py --load CPM-original.npz person.jpg      writes person.joints.png
     python pose_machine.py --load pose_iter_320000.caffemodel person.jpg
 
 Names of layers are those of the authors' model for the data sets MPII and LSP: 14 joints and the background.
@@ -23,18 +23,18 @@ JOINTS = [
     *("head", "neck", "right shoulder", "right elbow", "right wrist", "left shoulder", "left elbow"),
     *("left wrist", "right hip", "right knee", "right ankle", "left hip", "left knee", "left ankle"),
 ]
-DEVIATION = 21  # of the bell around the middle of the picture, in pixels
+DEVIATION = 21  # of the Gaussian map around the middle of the picture, in pixels
 
 
 def place_of_person():
-    """Returns a bell around the middle, [1, SIZE, SIZE, 1], which tells the network whose joints to find."""
+    """Returns a Gaussian map, [1, SIZE, SIZE, 1], which marks the person in the middle for the network."""
     places = np.arange(SIZE, dtype=np.float32) - SIZE / 2
     bell = np.exp(-(places**2) / (2 * DEVIATION**2))
     return (bell[:, None] * bell)[None, ..., None]
 
 
 class PoseMachine(ModelDesc):
-    """Maps of confidence for each joint, which each stage makes better from those of the one before.
+    """Confidence maps of the joints; each stage refines those of the previous stage.
 
     Args:
         width: channels of the first convolutions; 64 as published.
@@ -59,7 +59,7 @@ class PoseMachine(ModelDesc):
         tf.image.resize_bilinear(maps, [SIZE, SIZE], name="confidence")
 
     def features(self, x):
-        """What every stage sees of the picture, an eighth as high and as wide."""
+        """The features of the picture for all stages, with a stride of 8."""
         for group, (count, factor) in enumerate([(2, 1), (2, 2), (4, 4)], 1):
             for index in range(1, count + 1):
                 x = Conv2D(f"conv{group}_{index}", x, factor * self.width)
@@ -70,7 +70,7 @@ class PoseMachine(ModelDesc):
         return Conv2D("conv4_7_CPM", x, 2 * self.width)
 
     def stage(self, name, x):
-        """Maps of all joints, by convolutions that see far around."""
+        """Maps of all joints, by convolutions with a large receptive field."""
         for index in range(1, 6):
             x = Conv2D(f"Mconv{index}_{name}", x, 2 * self.width, 7)
         x = Conv2D(f"Mconv6_{name}", x, 2 * self.width, 1)
@@ -93,7 +93,7 @@ def padded_square(picture):
 
 
 def find_joints(image, weights, width):
-    """Returns the place (x, y) of each joint in an image, by the weights in a file."""
+    """Returns the position (x, y) of each joint in an image, with the weights of a file."""
     config = PredictConfig(
         model=PoseMachine(width),
         session_init=SmartInit(weights, allow=["unused"]),
@@ -102,7 +102,7 @@ def find_joints(image, weights, width):
     )
     with OfflinePredictor(config) as predictor:
         (maps,) = predictor(image[None])
-    # The last map is of the background.
+    # The last map is the background.
     highest = maps[0, ..., : len(JOINTS)].reshape(SIZE * SIZE, -1).argmax(0)
     return [(int(place % SIZE), int(place // SIZE)) for place in highest]
 

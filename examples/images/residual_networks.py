@@ -24,7 +24,7 @@ def norm(x):
 
 
 def zero_norm(x):
-    """Batch normalisation whose scale begins at 0, so that a block begins as the identity."""
+    """Batch normalisation with an initial scale of 0, so that a block starts as the identity."""
     return BatchNorm("bn", x, gamma_initializer=tf.zeros_initializer())
 
 
@@ -35,7 +35,7 @@ def basic(x, channels, stride, last):
 
 
 def bottleneck(x, channels, stride, last):
-    """A 3 x 3 convolution on a quarter of the channels that come out."""
+    """A 3 x 3 convolution on a quarter of the output channels."""
     x = Conv2D("conv1", x, channels, 1)
     x = Conv2D("conv2", x, channels, 3, strides=stride)
     return Conv2D("conv3", x, 4 * channels, 1, activation=last)
@@ -51,7 +51,7 @@ BLOCKS = {
 
 
 def residual(x, branch, stride, activation):
-    """Adds what comes in to what a block made of it."""
+    """Adds the input of a block to its output."""
     channels = branch.shape[-1]
     if stride > 1 or x.shape[-1] != channels:
         x = Conv2D("convshortcut", x, channels, 1, strides=stride, activation=activation)
@@ -66,7 +66,7 @@ def stem(image, channels):
 
 
 def group_of_blocks(x, make_block, channels, count, stride, preact):
-    """Blocks of one size; with pre-activation, all but the first of them normalise what comes in."""
+    """Blocks of one size; with pre-activation, all but the first normalise their input."""
     for index in range(count):
         step = 1 if index else stride
         with tf.variable_scope(f"block{index}"):

@@ -1,6 +1,6 @@
-"""How the trainings of this folder run, and their command line.
+"""The command line and the trainings of the scripts in this folder.
 
-    --data FOLDER     the files of the data set; images that are drawn here without it
+    --data FOLDER     the files of the data set; by default, generated images
     --epochs 2        a shorter training
     --seed 1          another training
     --log-dir DIR     where checkpoints and statistics go
@@ -19,15 +19,15 @@ from towerpack_trainers import SyncMultiGPUTrainer, TrainConfig
 
 
 def run(train_on, description, epochs, parser=None, make_files=None):
-    """Trains as the command line says, and prints the figure.
+    """Trains with the options of the command line, and prints the figure.
 
     Args:
         train_on: trains on the files in a folder, with the options of the command line; returns the figure.
         description: of the script; its first line is printed by `--help`.
         epochs: the last epoch, unless the command line has another.
-        parser: has options of the script's own.
-        make_files: draws images into the files of a folder that lasts as long as the training, if the command
-            line has no folder; None passes None on instead.
+        parser: the parser of further options.
+        make_files: writes generated images to a temporary folder if the command line has no folder; None
+            passes None instead.
     """
     options = read_options(description, epochs, parser or argparse.ArgumentParser())
     logging.basicConfig(level=logging.INFO, format="%(message)s")
@@ -55,11 +55,11 @@ def train(model, flow, options, callbacks, **settings):
     """Trains on all GPUs, or on the CPU; returns the monitors, which have the statistics.
 
     Args:
-        model: what to train.
+        model: the model to train.
         flow: batches for each device.
         options: the command line.
         callbacks: evaluation and schedules.
-        settings: of `TrainConfig` besides.
+        settings: further arguments of `TrainConfig`.
     """
     config = TrainConfig(
         model=model,

@@ -1,9 +1,9 @@
-"""Show which pixels a network looks at: guided backpropagation of the score of a class.
+"""Show the pixels that determine a prediction: guided backpropagation of the score of a class.
 
     python saliency.py --epochs 6
 
-The gradient of the score by the pixels is sent back through each rectifier where both it and what came in are
-above zero. After Springenberg et al., "Striving for Simplicity: The All Convolutional Net" (2015),
+The gradient of the score passes backwards through a rectifier where both the gradient and the rectifier's
+input are positive. After Springenberg et al., "Striving for Simplicity: The All Convolutional Net" (2015),
 arXiv:1412.6806.
 """
 
@@ -14,7 +14,7 @@ from running import run
 
 @tf.custom_gradient
 def guided_relu(x):
-    """A rectifier that sends back what is above zero, and nothing where it lets nothing through."""
+    """A rectifier that passes back only positive gradients of positive inputs."""
 
     def send_back(gradient):
         return tf.where((x > 0) & (gradient > 0), gradient, tf.zeros_like(gradient))
@@ -23,7 +23,7 @@ def guided_relu(x):
 
 
 class Guided(ShapeClassifier):
-    """Finds the pixels that raise the score of the best class."""
+    """Computes the pixels that increase the score of the best class."""
 
     def rectifier(self, x):
         return super().rectifier(x) if self.training else guided_relu(x)

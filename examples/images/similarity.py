@@ -1,12 +1,12 @@
-"""Learn in which place of a plane a digit belongs: like ones together, others apart.
+"""Learn an embedding of digits in a plane, with digits of a class close together.
 
     python similarity.py --cost siamese   pairs: near, or a margin apart
     python similarity.py --cost cosine    pairs: in the same direction, or in another
     python similarity.py --cost triplet   nearer to one of the same digit than to another
-    python similarity.py --data FOLDER    on the files of MNIST that lie or come there
+    python similarity.py --data FOLDER    on MNIST; downloads missing files
 
-The figure is the share of held-out digits whose nearest neighbour among them is the same digit; where each
-lies is drawn after every epoch. After Hadsell et al., "Dimensionality Reduction by Learning an Invariant
+The figure is the share of held-out digits with a nearest neighbour of the same class; a plot of the embedding
+follows each epoch. After Hadsell et al., "Dimensionality Reduction by Learning an Invariant
 Mapping" (2006), and Schroff et al., "FaceNet" (2015), arXiv:1503.03832.
 """
 
@@ -26,7 +26,7 @@ from towerpack_trainers import ModelDesc
 
 
 class Triples:
-    """To each digit, adds another of the same class and one of another class, by the datapoint's numbers."""
+    """Adds to each digit another of the same class and one of another class, by the datapoint's numbers."""
 
     def __init__(self, digits):
         self.images = np.stack([image for image, _ in digits])
@@ -39,19 +39,19 @@ class Triples:
 
 
 def siamese(anchor, like, unlike):
-    """Squares of distances, and of what is missing to a margin of 2."""
+    """Squares of distances, and of the shortfall below a margin of 2."""
     return distance(anchor, like) ** 2 + tf.nn.relu(2 - distance(anchor, unlike)) ** 2
 
 
 def cosine(anchor, like, unlike):
-    """Cosines: 1 is wanted of those of a class, and a half or less of others."""
+    """Cosines: the target is 1 within a class, and at most 0.5 between classes."""
     anchor, like, unlike = (tf.nn.l2_normalize(x, 1) for x in (anchor, like, unlike))
     near, far = tf.reduce_sum(anchor * like, 1), tf.reduce_sum(anchor * unlike, 1)
     return 1 - near + tf.nn.relu(far - 0.5)
 
 
 def triplet(anchor, like, unlike):
-    """What is missing to a difference of 1 between the distances."""
+    """The shortfall of the difference between distances below 1."""
     return tf.nn.relu(1 + distance(anchor, like) - distance(anchor, unlike))
 
 
@@ -92,7 +92,7 @@ class Embedding(ModelDesc):
 
 
 class NearestNeighbour(Inferencer):
-    """Computes how many embeddings have one of their own class as the nearest, and draws all."""
+    """Computes the share of embeddings with a nearest neighbour of their class, and plots all."""
 
     def __init__(self, folder, directions):
         self.folder, self.directions = folder, directions

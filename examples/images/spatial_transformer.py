@@ -1,10 +1,10 @@
-"""Read digits that are turned, enlarged and out of place: a network that straightens them first.
+"""Read rotated, scaled and shifted digits with a network that straightens them first.
 
     python spatial_transformer.py            with the transformer
     python spatial_transformer.py --plain    without it, to compare
-    python spatial_transformer.py --data FOLDER --epochs 3    on the files of MNIST that lie or come there
+    python spatial_transformer.py --data FOLDER --epochs 3    on MNIST; downloads missing files
 
-A small network looks at the whole image and says which part of it to sample; a gradient reaches it through
+A small network receives the whole image and predicts the part to sample; its gradient passes through
 `ImageSample`. After Jaderberg et al., "Spatial Transformer Networks" (2015), arXiv:1506.02025.
 """
 
@@ -34,7 +34,7 @@ from towerpack_dataflow.augment import (
 )
 from towerpack_layers import Conv2D, FullyConnected, ImageSample, MaxPooling, argscope
 
-SIZE, SEEN = 48, 20  # height and width, in pixels, of the image, and of what is sampled
+SIZE, SEEN = 48, 20  # height and width, in pixels, of the image and of the sampled part
 
 
 def large(digit):
@@ -44,7 +44,7 @@ def large(digit):
 
 
 def make_flows(folder, workers):
-    """Makes the flows to train on and to evaluate with, whose images are changed alike."""
+    """Creates the flows for training and evaluation, with the same augmentation."""
     augmentors = [
         Rotation(45, center_range=(0.5, 0.5), border=cv2.BORDER_CONSTANT),
         RandomResize((0.6, 1.2), (0.6, 1.2)),
@@ -58,7 +58,7 @@ def make_flows(folder, workers):
 
 
 class Straightened(Classifier):
-    """A localisation network, a sampler, and a classifier of what was sampled."""
+    """A localisation network, a sampler, and a classifier of the sampled part."""
 
     def __init__(self, plain):
         super().__init__(size=SIZE)
@@ -75,7 +75,7 @@ class Straightened(Classifier):
         return FullyConnected("linear", hidden, self.classes)
 
     def straightened(self, x):
-        """Samples a grid that an affine map, which begins in the middle, puts into the image."""
+        """Samples a grid placed by a predicted affine map, initially in the middle of the image."""
         with tf.variable_scope("where"), argscope(Conv2D, kernel_size=5, activation=tf.nn.relu):
             y = MaxPooling("pool0", Conv2D("conv0", x, 16), 2)
             y = MaxPooling("pool1", Conv2D("conv1", y, 16), 2)
@@ -96,7 +96,7 @@ class Straightened(Classifier):
 
 
 def train_on(folder, options):
-    """Trains, and returns the figure; pictures of what is sampled go to `images/seen`."""
+    """Trains, and returns the figure; writes pictures of sampled parts to `images/seen`."""
     flow, held_out = make_flows(folder, options.workers)
     image, label = (array[:36] for array in next(iter(held_out)))
     callbacks = [

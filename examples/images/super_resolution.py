@@ -1,16 +1,16 @@
 """Enlarge pictures, with more detail than interpolation gives: super-resolution.
 
-    python super_resolution.py                 three times larger, of pictures that are drawn here
+    python super_resolution.py                 three times larger, on generated pictures
     python super_resolution.py --factor 2
     python super_resolution.py --data FOLDER --width 64 --epochs 200
                                                of any pictures, 96 pixels high and wide at least
 
-The network looks at the small picture, and makes all pixels of the large one that fall on a small one at
-once. It adds to a bicubic interpolation what that lacks. The last line has the peak signal-to-noise ratio of
-both, of pictures that were held out; `images/enlarged` in the log directory shows interpolation, network and
-truth side by side. After Shi et al., "Real-Time Single Image and Video Super-Resolution Using an Efficient
-Sub-Pixel Convolutional Neural Network" (2016), arXiv:1609.05158; the residual blocks, and the sum with an
-interpolation, are those of Sajjadi et al., "EnhanceNet" (2017), arXiv:1612.07919.
+The network receives the small picture, and computes all large pixels within one small pixel at once. It adds
+a residual to a bicubic interpolation. The last line has the peak signal-to-noise ratios of both on held-out
+pictures; `images/enlarged` in the log directory shows interpolation, network and truth side by side. After
+Shi et al., "Real-Time Single Image and Video Super-Resolution Using an Efficient Sub-Pixel Convolutional
+Neural Network" (2016), arXiv:1609.05158; the residual blocks, and the sum with an interpolation, are those of
+Sajjadi et al., "EnhanceNet" (2017), arXiv:1612.07919.
 """
 
 import argparse
@@ -38,7 +38,7 @@ class Enlarger(ModelDesc):
     """Enlarges pictures of any size.
 
     Args:
-        factor: how much larger they become in each direction; a divisor of 48.
+        factor: the ratio of sizes in each direction; a divisor of 48.
         width: channels.
 
     Raises:
@@ -68,13 +68,13 @@ class Enlarger(ModelDesc):
         return cost
 
     def detail(self, x):
-        """Returns what the interpolation of pictures lacks."""
+        """Returns the residual of the interpolation."""
         with argscope(Conv2D, kernel_size=3, activation=tf.nn.relu):
             x = Conv2D("conv0", x, self.width, 5)
             for number in range(BLOCKS):
                 inner = Conv2D(f"block{number}_0", x, self.width)
                 x += Conv2D(f"block{number}_1", inner, self.width, activation=None)
-            # It begins as the interpolation.
+            # The network starts as the interpolation.
             zeros = tf.zeros_initializer()
             x = Conv2D("pixels", x, 3 * self.factor**2, activation=None, kernel_initializer=zeros)
         return tf.nn.depth_to_space(x, self.factor)

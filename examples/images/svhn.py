@@ -1,9 +1,9 @@
-"""Train a convolutional network on SVHN's digits, of which two files are mixed.
+"""Train a convolutional network on SVHN's digits, with both training files mixed.
 
     python svhn.py                            digits of scikit-learn, in colour; no file needed
-    python svhn.py --data FOLDER --epochs 70  the files of SVHN that lie or come there
+    python svhn.py --data FOLDER --epochs 70  SVHN; downloads missing files
 
-A step has images of both training files in the same shares. They are resized, cropped, and changed in
+Each step has images of both training files in a constant ratio. They are resized, cropped, and changed in
 brightness and contrast.
 """
 
@@ -44,7 +44,7 @@ class Convnet(Classifier):
 
 
 def make_flows(folder, batch, workers):
-    """Makes the flows to train on and to evaluate with."""
+    """Creates the flows for training and evaluation."""
     both = RandomMixData([SVHNDigit("train", dir=folder), SVHNDigit("extra", dir=folder)])
     augmentors = [Resize(44), RandomCrop(40), Brightness(30), Contrast((0.5, 1.5))]
     flow = BatchData(AugmentImageComponent(both, augmentors), batch)

@@ -3,10 +3,10 @@
     python batch_a3c.py --env CartPole-v1 --seed 0
     python play.py train_log/batch_a3c-CartPole-v1-0 --video
 
-Each simulator is a process with several environments, and asks a master in this process for actions, over
-ZeroMQ; a thread predicts for all that wait. Runs differ even with the same seed, as the pace of processes
-does. The last line is the mean return of 100 episodes that were not seen before, played by the best weights
-of evaluations on other ones. It needs `pip install "towerpack-trainers[rl]"`.
+Each simulator is a process with several environments that requests actions from a master in this process over
+ZeroMQ; a thread predicts for all waiting requests. Runs with the same seed differ, since the speed of
+processes varies. The last line is the mean return of 100 episodes that were not seen before, played by the
+best weights of evaluations on other ones. It needs `pip install "towerpack-trainers[rl]"`.
 """
 
 import argparse
@@ -27,7 +27,7 @@ from towerpack_trainers.rl import BatchA3CTrainer, Categorical, PolicyEvaluator,
 
 @dataclass(frozen=True)
 class Settings:
-    """What suits an environment; `goal` is the mean return that ends the training early."""
+    """The settings for an environment; `goal` is the mean return that ends the training early."""
 
     updates: int
     goal: float = float("inf")
@@ -91,7 +91,7 @@ class Speed(Callback):
 
 
 def make_env(env):
-    """Makes an environment of a simulator; values near 1 are learned sooner."""
+    """Creates an environment of a simulator, with rewards scaled to values near 1 for faster training."""
     scale = SETTINGS[env].reward_scale
     return gymnasium.wrappers.TransformReward(gymnasium.make(env), lambda reward: scale * reward)
 
@@ -129,5 +129,5 @@ def train(env, seed, log_dir, updates=None) -> None:
 
 if __name__ == "__main__":
     own = argparse.ArgumentParser()
-    own.add_argument("--updates", type=int, help="for a short run; those of the settings by default")
+    own.add_argument("--updates", type=int, help="for a short run; the default is that of the settings")
     run(train, SETTINGS, __doc__, own)

@@ -1,7 +1,7 @@
-"""The command line that the scripts of this folder share which train.
+"""The common command line of the training scripts in this folder.
 
---env NAME     what to learn
---seed 1       another training; evaluations and tests have seeds of their own
+--env NAME     the environment
+--seed 1       the seed of the training; evaluations and tests have other seeds
 """
 
 import argparse
@@ -16,13 +16,13 @@ def run(
     description: str,
     parser: argparse.ArgumentParser | None = None,
 ) -> None:
-    """Trains as the command line says.
+    """Trains with the options of the command line.
 
     Args:
-        train: takes the name of an environment, a seed, a log directory, and options of the script's own.
-        environments: names of those that the script has settings for.
+        train: takes the name of an environment, a seed, a log directory, and further options of the script.
+        environments: names of the environments with settings.
         description: of the script; its first line is printed by `--help`.
-        parser: has options of the script's own.
+        parser: the parser of further options.
     """
     parser = parser or argparse.ArgumentParser()
     parser.description = description.splitlines()[0]
@@ -35,5 +35,5 @@ def run(
 
 
 def log_directory(script: str, env: str, seed: int) -> Path:
-    """Returns where a training writes."""
+    """Returns the log directory of a training."""
     return Path("train_log") / f"{script}-{env.replace('/', '-')}-{seed}"

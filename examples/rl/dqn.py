@@ -1,4 +1,4 @@
-"""Train an agent by deep Q-learning: double targets, from a memory.
+"""Train an agent by deep Q-learning with double targets and a replay memory.
 
     python dqn.py --env CartPole-v1 --seed 0
     python play.py train_log/dqn-CartPole-v1-0 --video
@@ -31,7 +31,7 @@ from towerpack_trainers.rl import (
 
 @dataclass(frozen=True)
 class Settings:
-    """What suits an environment; a mean return of `goal` ends the training.
+    """The settings for an environment; a mean return of `goal` ends the training.
 
     After `explore` steps, `epsilon` of the actions are random.
     """
@@ -56,7 +56,7 @@ class Settings:
 
     @property
     def turns(self) -> int:
-        """How often the agent acts, and then learns."""
+        """The number of iterations, each with actions and then an update."""
         return self.env_steps // self.steps
 
 

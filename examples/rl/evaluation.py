@@ -1,7 +1,7 @@
-"""What the examples of agents share: environments by name, the end of a training, and its figure.
+"""The common parts of the examples of agents: environments, the end of a training, and its figure.
 
-A script here that trains an agent has a function `make_model(env, envs)`, so that `play.py` can load what it
-has saved.
+Each training script of this folder has a function `make_model(env, envs)`, so that `play.py` can load its
+checkpoints.
 """
 
 import json
@@ -14,13 +14,13 @@ from towerpack_callbacks import Callback, StopTraining
 from towerpack_trainers import OfflinePredictor, PredictConfig, SaverRestore
 from towerpack_trainers.rl import Episode, play_episodes
 
-# Three kinds of seeds, which have none in common: evaluations choose the weights, and tests are the figure.
-# The first are the seeds of the training's environments, from that of the run.
+# Three disjoint ranges of seeds: training, from the seed of the run; evaluations, which choose the weights;
+# and tests, which give the figure.
 EVALUATION_SEED, TEST_SEED, TESTS = 1_000_000, 2_000_000, 100
 
 STATISTIC = "evaluation_mean_return"
 
-# The mean return of the test episodes that a training must reach. An agent that acts at random misses each.
+# The mean return of test episodes that a training must reach. A random agent reaches none of them.
 GOALS = {
     "CartPole-v1": 475,
     "Acrobot-v1": -80,
@@ -32,11 +32,11 @@ GOALS = {
 
 
 def make_envs(name, count, **options):
-    """Makes vector environments, by gymnasium's name, or by "Pong" and others of ale-py.
+    """Creates vector environments by gymnasium's names, or by names of ale-py such as "Pong".
 
     Args:
         name: such as "CartPole-v1", "MinAtar/Breakout-v1" or "Pong".
-        count: how many environments.
+        count: the number of environments.
         options: of the environments.
     """
     if "-v" not in name:
@@ -48,14 +48,14 @@ def make_envs(name, count, **options):
             )
         return AtariVectorEnv(name.lower(), num_envs=count, **options)
     register(name)
-    # gymnasium computes some of its environments together, by NumPy.
+    # gymnasium has NumPy implementations of some vector environments.
     together = gymnasium.spec(name).vector_entry_point is not None
     mode = "vector_entry_point" if together else "sync"
     return gymnasium.make_vec(name, num_envs=count, vectorization_mode=mode, **options)
 
 
 def register(name):
-    """Tells gymnasium of environments that are not its own."""
+    """Registers environments of other packages with gymnasium."""
     if name.startswith("MinAtar/") and name not in gymnasium.registry:
         from minatar.gym import register_envs
 
@@ -93,7 +93,7 @@ def greedy(model, log_dir):
 
 
 def play(predictor, env, episodes, seed):
-    """Plays episodes by a predictor of actions, and returns them."""
+    """Plays episodes with a predictor of actions, and returns them."""
     predict = predictor.in_calling_thread()
     return play_episodes(env, lambda observation: predict(observation)[0], episodes, seed=seed)
 
@@ -112,7 +112,7 @@ def test(script, env, seed, model, log_dir, steps) -> list[Episode]:
         seed: of the training.
         model: as trained.
         log_dir: the run's directory.
-        steps: how many steps of environments the training took.
+        steps: the number of environment steps of the training.
     """
     envs = make_test_envs(env)
     with greedy(model, log_dir) as predictor:
@@ -138,5 +138,5 @@ def passed(env, returns):
 
 
 def figure(returns):
-    """Returns the line that says how good an agent is."""
+    """Returns the line with the result of an agent."""
     return f"mean return {np.mean(returns):.1f} ± {np.std(returns):.1f} over {len(returns)} episodes"

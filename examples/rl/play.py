@@ -1,4 +1,4 @@
-"""Play with an agent that another script of this folder has trained.
+"""Play with an agent trained by another script of this folder.
 
     python play.py train_log/ppo-CartPole-v1-0              100 episodes, and their mean return
     python play.py train_log/ppo-CartPole-v1-0 --seed 7     others

@@ -31,7 +31,7 @@ from towerpack_trainers.rl import (
 
 
 class Agent(PolicyModel):
-    """Two networks for numbers, one for the policy and one for values; they share the layers of pictures."""
+    """Separate networks for policy and values on numbers; on pictures, they share the convolutions."""
 
     def __init__(self, observation_space, action_space, settings):
         super().__init__(observation_space, action_space)
@@ -54,7 +54,7 @@ class Agent(PolicyModel):
             return FullyConnected("output", x, outputs)
 
     def _pictures(self, x):
-        if large := x.dtype == tf.uint8:  # Atari's four frames, the newest last, come before height and width
+        if large := x.dtype == tf.uint8:  # Atari's four frames, newest last, are the first axis
             x = tf.transpose(x, [0, 2, 3, 1])
         x = tf.cast(x, tf.float32) / (255 if large else 1)
         for number, filters in enumerate(self._settings.filters):

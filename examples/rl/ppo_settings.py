@@ -1,22 +1,22 @@
-"""What suits each environment, for `ppo.py`."""
+"""The settings of `ppo.py` for each environment."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What suits an environment.
+    """The settings for an environment.
 
     Attributes:
-        env_steps: how many steps of environments the training takes at most.
+        env_steps: the maximum number of environment steps.
         goal: the mean return of an evaluation that ends it early.
-        envs, steps: how many environments there are, and how many steps of each a turn has.
-        batch_size, epochs: of updates; how often each step is learned from.
-        rate: of learning, which falls to 0 in the course of the training.
-        gamma, lam, clip, entropy: of the paper.
+        envs, steps: the number of environments, and the number of steps of each in a turn.
+        batch_size, epochs: of updates; the number of passes over the steps of a turn.
+        rate: the learning rate, which decreases to 0 over the training.
+        gamma, lam, clip, entropy: the parameters of the paper.
         scale: factor of rewards.
-        evaluate, every: how many episodes an evaluation has, and how many epochs of ten turns come before it.
-        units, filters: of hidden layers, and of convolutions in front of them.
+        evaluate, every: the number of episodes of an evaluation, and of epochs of ten turns before it.
+        units, filters: the sizes of hidden layers, and of the convolutions before them.
     """
 
     env_steps: int
@@ -38,12 +38,12 @@ class Settings:
 
     @property
     def turns(self) -> int:
-        """How often all environments make their steps."""
+        """The number of turns."""
         return self.env_steps // (self.envs * self.steps)
 
     @property
     def updates(self) -> int:
-        """How many updates follow them, of all turns together."""
+        """The total number of updates of all turns."""
         return self.turns * self.epochs * -(-self.envs * self.steps // self.batch_size)
 
 

@@ -1,11 +1,11 @@
 """Train the agents of this folder with their full settings, and print their figures as a table.
 
-    python table.py                            all that take minutes
+    python table.py                            all short trainings
     python table.py ppo/CartPole-v1            one
     python table.py ppo/CartPole-v1 --seed 7   by another seed
-    python table.py --atari                    Pong, which takes the better part of an hour
+    python table.py --atari                    Pong, which takes almost an hour
 
-The exit status is 1 if a goal is missed, or reached by acting at random, which comes first.
+The exit status is 1 if a goal is missed, or if a random agent reaches it, which is tested first.
 """
 
 import argparse
@@ -34,7 +34,7 @@ class Row(NamedTuple):
 
     @property
     def name(self) -> str:
-        """As the command line has it."""
+        """The name on the command line."""
         return f"{self.script}/{self.env}"
 
 
@@ -51,7 +51,7 @@ ATARI = [Row("ppo", "Pong", goal=-10, seeds=1)]
 
 
 def run(row: Row, seed: int) -> tuple[bool, str]:
-    """Trains in a process of its own; returns whether it reached the goal, and its row of the table."""
+    """Trains in a new process; returns whether it reached the goal, and its row of the table."""
     command = [sys.executable, str(HERE / f"{row.script}.py"), "--env", row.env, "--seed", str(seed)]
     start = time.perf_counter()
     process = subprocess.run(command, capture_output=True, text=True)
@@ -69,7 +69,7 @@ def run(row: Row, seed: int) -> tuple[bool, str]:
 
 
 def main() -> int:
-    """Trains the agents that the command line names, or all that take minutes."""
+    """Trains the agents named on the command line, or all with short trainings."""
     parser = argparse.ArgumentParser(description="The table of agents")
     parser.add_argument("rows", nargs="*", metavar="ROW", help="such as ppo/CartPole-v1")
     parser.add_argument("--seed", type=int, help="one seed, in place of 0, 1, ...")

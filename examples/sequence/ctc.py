@@ -1,10 +1,10 @@
-"""Read lines of handwritten digits, of which nobody has said where each digit stands.
+"""Read lines of handwritten digits without labelled positions.
 
-    python ctc.py                          lines that are drawn first
-    python ctc.py --data FOLDER            lines that `handwritten_lines.py FOLDER` has drawn once
+    python ctc.py                          newly drawn lines
+    python ctc.py --data FOLDER            lines written by `handwritten_lines.py FOLDER`
 
-Two LSTMs, each in both directions, see a column of pixels at each step. Connectionist temporal classification
-sums over all places that the digits may have: after Graves and others, "Connectionist temporal
+Two bidirectional LSTMs read a column of pixels at each step. Connectionist temporal classification sums over
+all possible positions of the digits: after Graves and others, "Connectionist temporal
 classification: labelling unsegmented sequence data with recurrent neural networks" (2006). The figure is the
 label error rate of lines of held-out digits: the digits to insert, remove or replace, for each in the lines.
 """
@@ -28,7 +28,7 @@ DIGITS, UNITS, LAYERS = 10, 64, 2
 
 
 class LineReader(ModelDesc):
-    """Recurrent layers in both directions, and what each column may be part of: a digit, or none."""
+    """Bidirectional recurrent layers, and the logits of each column: the digits, and a blank."""
 
     def inputs(self):
         return [
@@ -42,7 +42,7 @@ class LineReader(ModelDesc):
         for layer in range(LAYERS):
             x = BidirectionalRNN(f"rnn{layer}", x, LSTMCell(UNITS), LSTMCell(UNITS), lengths=width)
         logits = FullyConnected("linear", tf.reshape(x, [-1, 2 * UNITS]), DIGITS + 1)
-        # By time first, as TensorFlow's decoders have it.
+        # TensorFlow's decoders need the time as the first axis.
         logits = tf.transpose(tf.reshape(logits, [tf.shape(x)[0], -1, DIGITS + 1]), [1, 0, 2])
         truth = to_sparse(labels)
         cost = tf.reduce_mean(tf.nn.ctc_loss(truth, logits, width), name="cost")
@@ -63,7 +63,7 @@ class LineReader(ModelDesc):
 
 
 def to_sparse(labels):
-    """Makes a sparse tensor of labels that end with -1."""
+    """Converts labels padded with -1 to a sparse tensor."""
     places = tf.where(labels >= 0)
     return tf.SparseTensor(places, tf.gather_nd(labels, places), tf.shape(labels, out_type=tf.int64))
 
@@ -74,7 +74,7 @@ def count_errors(found, truth, name):
 
 
 class LabelErrors(Inferencer):
-    """Divides the errors in all lines by the digits in all lines, for either way of decoding."""
+    """Divides the errors in all lines by the digits in all lines, for both decoders."""
 
     def _get_fetches(self):
         return ["greedy_errors", "beam_errors", "label_count"]

@@ -2,8 +2,8 @@
 
     python handwritten_lines.py FOLDER       write train.lmdb, test.lmdb and moments.npz into FOLDER
 
-The digits are those of scikit-learn. Each stands higher or lower than the one before, some way off, or over
-its edge. The lines to train on and those held out have no image of a digit in common.
+The digits are those of scikit-learn. Each has a random vertical offset and a
+random distance or overlap to the previous one. Training and held-out lines have no digit image in common.
 """
 
 import argparse
@@ -30,7 +30,7 @@ def draw_line(digits, rng):
 
     Args:
         digits: images, float32 from 0 to 1 of shape (8, 8), with their labels.
-        rng: draws which, and where.
+        rng: draws the digits and their positions.
 
     Returns:
         The strip, uint8 of shape (width, `HEIGHT`), column by column; and the labels, int32.
@@ -62,7 +62,7 @@ def write_lines(folder, seed=0):
 
 
 def read_lines(folder, split):
-    """Reads lines in their order: strip, float32 of mean 0 and variance 1; its width; and the labels."""
+    """Reads lines in order: the strip, float32 with mean 0 and variance 1; its width; and the labels."""
     moments = np.load(folder / "moments.npz")
     mean, std = moments["mean"], np.maximum(moments["std"], 1)
 
@@ -74,13 +74,13 @@ def read_lines(folder, split):
 
 
 def padded(lines):
-    """Makes one batch of lines: strips end with zeros, and labels with -1."""
+    """Creates a batch of lines: strips are padded with zeros, and labels with -1."""
     strips, widths, labels = zip(*lines)
     return [stacked(strips, 0), np.array(widths), stacked(labels, -1)]
 
 
 def stacked(arrays, value):
-    """Stacks arrays of different lengths, filled up with a value."""
+    """Stacks arrays of different lengths, padded with a value."""
     stack = np.full((len(arrays), max(map(len, arrays)), *arrays[0].shape[1:]), value, arrays[0].dtype)
     for row, array in zip(stack, arrays):
         row[: len(array)] = array
@@ -88,7 +88,7 @@ def stacked(arrays, value):
 
 
 def make_flows(folder, batch=32):
-    """Makes the flows of batches to train on, each of lines of about the same width, and to evaluate with."""
+    """Creates the flows for training, with lines of similar width in each batch, and for evaluation."""
     lines = read_lines(folder, "train")
     widths = [int(width) for _, width, _ in lines]
     boundaries = sorted({int(bound) for bound in np.quantile(widths, [0.2, 0.4, 0.6, 0.8])})

@@ -1,4 +1,4 @@
-"""The options of the scripts in this folder, and a training as they say.
+"""The options of the scripts in this folder, and a training with them.
 
     --epochs 2        a shorter training
     --seed 1          another training
@@ -17,15 +17,14 @@ from towerpack_trainers import SimpleTrainer, TrainConfig
 
 
 def run(train_on, make_files, description, epochs, data):
-    """Trains as the command line says, and prints the figure.
+    """Trains with the options of the command line, and prints the figure.
 
     Args:
         train_on: trains on the files in a folder, with the options of the command line; returns the figure.
-        make_files: makes the files of a folder that lasts as long as the training, if the command line has
-            none.
+        make_files: writes the files to a temporary folder if the command line has no folder.
         description: of the script; its first line is printed by `--help`.
         epochs: the last epoch, unless the command line has another.
-        data: what `--data` is for.
+        data: the description of `--data`.
     """
     options = read_options(description, epochs, data)
     logging.basicConfig(level=logging.INFO, format="%(message)s")

@@ -1,12 +1,12 @@
-"""Train a model of the words of a text, one word after the other.
+"""Train a language model on the words of a text.
 
     python ptb.py                    Python's help texts and docstrings, of 3,000 different words
-    python ptb.py --data FOLDER      ptb.train.txt, ptb.valid.txt and ptb.test.txt, as Mikolov has them
+    python ptb.py --data FOLDER      Mikolov's ptb.train.txt, ptb.valid.txt and ptb.test.txt
 
-Two LSTMs read the text in streams side by side, and hand their state over from window to window; before each
-reading of a text it is set to zero. With dropout between the layers, after Zaremba, Sutskever and Vinyals,
-"Recurrent neural network regularization" (2014), arXiv:1409.2329. The figure is the perplexity of the test
-text, at the epoch that is best on the validation text, beside those of models that count words and pairs.
+Two LSTMs read the text in parallel streams, and carry their state from window to window; it is reset to zero
+before each pass over a text. Dropout between the layers follows Zaremba, Sutskever and Vinyals, "Recurrent
+neural network regularization" (2014), arXiv:1409.2329. The figure is the perplexity of the test text, at the
+best epoch on the validation text, together with those of unigram and bigram models.
 """
 
 import numpy as np
@@ -30,7 +30,7 @@ DROPPED = 0.25  # of the inputs of each layer
 
 
 class WordModel(ModelDesc):
-    """LSTMs over windows of the text, and what the next word may be after each."""
+    """LSTMs over windows of the text, and the logits of each next word."""
 
     def __init__(self, words):
         self.words = words
@@ -47,7 +47,7 @@ class WordModel(ModelDesc):
             states.append(tf.stack(x.state))
         x = tf.reshape(Dropout(x, rate=DROPPED), [-1, UNITS])
         bias = tf.get_variable("bias", [self.words], initializer=tf.zeros_initializer())
-        # A word is scored by the vector that it is read by: Press and Wolf (2017), arXiv:1608.05859.
+        # The output layer uses the embeddings of the input: Press and Wolf (2017), arXiv:1608.05859.
         logits = tf.matmul(x, embedded.variables.W, transpose_b=True) + bias
         labels = tf.reshape(following, [-1])
         loss = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
@@ -59,20 +59,20 @@ class WordModel(ModelDesc):
         return cost
 
     def optimizer(self):
-        # Steps of Adam let the states grow and grow, and a text that is read from zero state costs ever more.
+        # With Adam alone, the states keep growing, and the cost of texts that start with a zero state rises.
         rate = tf.get_variable("learning_rate", initializer=20.0, trainable=False)
         return apply_grad_processors(tf.train.GradientDescentOptimizer(rate), [GlobalNormClip(0.25)])
 
 
 def carried_state():
-    """Returns the variable of the states that the next window begins with."""
+    """Returns the variable of the initial states of the next window."""
     with tf.variable_scope(tf.get_variable_scope(), reuse=tf.AUTO_REUSE):
         shape = [LAYERS, 2, STREAMS, UNITS]
         return tf.get_variable("carried", shape, initializer=tf.zeros_initializer(), trainable=False)
 
 
 class Perplexity(Inferencer):
-    """Computes how many equally likely words the model is as unsure as choosing among."""
+    """Computes the perplexity."""
 
     def __init__(self, name):
         self.name = name
@@ -94,13 +94,13 @@ class Perplexity(Inferencer):
 
 
 def evaluate(words, split):
-    """Makes the callbacks that read a text from its beginning, and forget it."""
+    """Creates the callbacks that evaluate a text with states reset before and after it."""
     runner = InferenceRunner(Windows(words, STREAMS, TIMES), Perplexity(split), tower_name=split)
     return [reset_state(), runner, reset_state()]
 
 
 def reset_state():
-    """Makes the callback that lets the next window begin a text."""
+    """Creates the callback that resets the states before the next window."""
     return RunOp(lambda: carried_state().initializer, run_before=False)
 
 

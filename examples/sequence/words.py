@@ -1,8 +1,8 @@
-"""Text as files of words, one sentence a line, and what is known of it without a network.
+"""Text as files of words, one sentence in each line, and the perplexities of models that count words.
 
 The files are Mikolov's: `ptb.train.txt`, `ptb.valid.txt` and `ptb.test.txt`, of words between spaces, with
-`<unk>` for rare ones. `write_text` makes such files of what Python says about itself: its help texts and the
-docstrings of its standard library.
+`<unk>` for rare ones. `write_text` writes such files from the help texts of Python and the docstrings of
+its standard library.
 """
 
 import ast
@@ -26,7 +26,7 @@ def read_words(folder):
     """Reads the files in a folder.
 
     Returns:
-        The words of each split as numbers, int32, by the split's name; and how many different ones there are.
+        The words of each split as numbers, int32, by the split's name; and the size of the vocabulary.
     """
     texts = {split: _words(folder / f"ptb.{split}.txt") for split in SPLITS}
     codes = {word: code for code, (word, _) in enumerate(Counter(texts["train"]).most_common())}
@@ -62,22 +62,22 @@ class Windows(DataFlow):
 
 
 def unigram_perplexity(words, held_out, count):
-    """Returns the perplexity of a model that knows how frequent each word is; one that is not there counts 1.
+    """Returns the perplexity of a unigram model; a missing word has the count 1.
 
     Args:
-        words: of the text to learn from.
-        held_out: those whose perplexity is asked for.
-        count: how many different words there are.
+        words: the training text.
+        held_out: the text to compute the perplexity of.
+        count: the size of the vocabulary.
     """
     frequencies = np.bincount(words, minlength=count) + 1.0
     return _perplexity((frequencies / frequencies.sum())[held_out])
 
 
 def bigram_perplexity(words, held_out, count, discount=0.75):
-    """Returns that of a model that knows how frequent each pair of words is, after Kneser and Ney (1995).
+    """Returns the perplexity of a bigram model, after Kneser and Ney (1995).
 
-    Each pair that occurs gives `discount` away. What the pairs of a first word give away goes to all words,
-    in proportion to how many different ones each comes after.
+    The count of each pair is reduced by `discount`. The sum of these reductions for a first word is
+    distributed over all words, in proportion to the number of different words that each follows.
     """
     pairs, times = np.unique(words[:-1].astype(np.int64) * count + words[1:], return_counts=True)
     before, after = pairs // count, pairs % count
@@ -100,7 +100,7 @@ def _perplexity(probabilities):
 
 
 def write_text(folder, vocabulary=3000):
-    """Writes the files, with so many different words; every tenth document is held out, for either split."""
+    """Writes the files with a limited vocabulary; every tenth document is held out for each split."""
     documents = [*pydoc_data.topics.topics.values(), *_docstrings()]
     held_out = {"valid": documents[4::10][::2], "test": documents[4::10][1::2]}
     apart = {id(document) for split in held_out.values() for document in split}
