@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from towerpack_compat._old_methods import add_to_augmentors, add_to_flows
-from towerpack_compat.tensorpack.datasets import DataFromQueue, Mnist, RNGDataFlow
+from towerpack_compat.tensorpack.datasets import BatchDataByShape, DataFromQueue, Mnist, RNGDataFlow
 from towerpack_compat.tensorpack.serializers import LMDBSerializer, NumpySerializer, TFRecordSerializer
 from towerpack_compat.tensorpack.utils import logger, viz
 from towerpack_compat.tensorpack.utils.stats import BinaryStatistics, OnlineMoments, RatioCounter
@@ -67,6 +67,14 @@ def test_a_flow_of_a_queue_gives_its_datapoints() -> None:
     flow = DataFromQueue(source)
     flow.reset_state()
     assert list(islice(flow, 3)) == [[0], [1], [2]]
+
+
+def test_incomplete_batches_of_a_shape_wait_for_the_next_pass() -> None:
+    flow = BatchDataByShape([[np.zeros(size), number] for number, size in enumerate([2, 3, 3, 2, 2])], 2, 0)
+    flow.reset_state()
+    assert len(flow) == 2
+    assert [batch[1].tolist() for batch in flow] == [[1, 2], [0, 3]]
+    assert [batch[1].tolist() for batch in flow] == [[4, 0], [1, 2], [3, 4]]
 
 
 def test_counters_take_the_sums_of_arrays_of_floats() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -16,6 +17,7 @@ from .utils.functions import get_dataset_path, get_rng
 __all__ = [
     "BSDS500",
     "ILSVRC12",
+    "BatchDataByShape",
     "Caltech101Silhouettes",
     "Cifar10",
     "Cifar100",
@@ -206,6 +208,32 @@ class TinyImageNet(_BlueFirst, datasets.TinyImageNet):
 
 class Places365Standard(_BlueFirst, datasets.Places365Standard):
     """See `towerpack_dataflow.datasets.Places365Standard`; BGR."""
+
+
+class BatchDataByShape(towerpack_dataflow.ProxyDataFlow):
+    """Batches datapoints in which a component has one shape; incomplete batches wait for the next pass.
+
+    Args:
+        ds: the flow below.
+        batch_size: datapoints in a batch.
+        idx: the component.
+    """
+
+    def __init__(self, ds: Any, batch_size: int, idx: int) -> None:
+        super().__init__(ds)
+        self.batch_size, self.idx = int(batch_size), idx
+        self.holder: dict[Any, list[Any]] = defaultdict(list)
+
+    def __len__(self) -> int:
+        return len(self.ds) // self.batch_size
+
+    def __iter__(self) -> Iterator[Any]:
+        for datapoint in self.ds:
+            group = self.holder[datapoint[self.idx].shape]
+            group.append(datapoint)
+            if len(group) == self.batch_size:
+                yield towerpack_dataflow.BatchData.aggregate_batch(group)
+                group.clear()
 
 
 class DataFromQueue(DataFlow):
