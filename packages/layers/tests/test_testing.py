@@ -228,7 +228,7 @@ def test_empty_batches_of_many_layers() -> None:
     ends, divides = (LayerCase(layer, shape=(4, 3)) for layer in (EndsTheProcess, DividesByBatchSize))
     errors = LayerChecks.run_empty_batches([ends, good, divides])
     assert list(errors) == ["EndsTheProcess", "FullyConnected", "DividesByBatchSize"]
-    assert "with an unknown batch size, must go" in str(errors["EndsTheProcess"])
+    assert "with an unknown batch size, must work" in str(errors["EndsTheProcess"])
     assert "the process ended with SIGABRT: " in str(errors["EndsTheProcess"])
     assert errors["FullyConnected"] is None
     assert "expected a gradient of zeros by by, received [nan nan nan]" in str(errors["DividesByBatchSize"])
