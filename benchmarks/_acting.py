@@ -1,4 +1,4 @@
-"""Acting in ale-py's vector environment of Pong, and its two parts alone: the environment and the policy."""
+"""Acting in ale-py's vector environment of Pong, and its two parts separately: environment and policy."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class TimedRollout:
 
 
 def rounds(count: int) -> Callable[[], list[Speed]]:
-    """Returns a function that trains for so many epochs, and measures each."""
+    """Returns a function that trains for a number of epochs, and measures each."""
     import tensorflow.compat.v1 as tf
 
     from towerpack_callbacks import Callback

@@ -1,4 +1,4 @@
-"""NumPy's files and HDF5 beside the bare libraries: random reads of large records."""
+"""NumPy's files and HDF5 compared with the bare libraries: random reads of large records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""LMDB beside the package lmdb."""
+"""LMDB compared with the package lmdb."""
 
 from __future__ import annotations
 

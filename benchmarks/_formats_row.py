@@ -1,4 +1,4 @@
-"""What a row of `formats.py` is, and what rows have in common."""
+"""The rows of `formats.py`, and their common parts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parquet, Arrow and lines of JSON beside the bare libraries: rows as dicts."""
+"""Parquet, Arrow and JSON lines compared with the bare libraries: rows as dicts."""
 
 from __future__ import annotations
 

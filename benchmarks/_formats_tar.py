@@ -1,4 +1,4 @@
-"""Tar files with an index beside a loop over Python's `tarfile`: random reads of large members."""
+"""Tar files with an index compared with a loop over Python's `tarfile`: random reads of large members."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from towerpack_dataflow import TarData, write_tar
 
 
 def bare(path: Path, places: list[tuple[int, int]]) -> Iterator[bytes]:
-    """Members whose places in the file are known."""
+    """Members with known positions in the file."""
     with path.open("rb") as file:
         for number in random_order(LARGE):
             begin, size = places[number]

@@ -1,4 +1,4 @@
-"""TFRecord beside tf.data, and beside a loop of reads and checksums; all verify the checksums."""
+"""TFRecord compared with tf.data and with a loop of reads and checksums; all verify the checksums."""
 
 from __future__ import annotations
 

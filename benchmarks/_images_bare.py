@@ -61,7 +61,7 @@ def contrast(image: np.ndarray, rng: np.random.RandomState) -> np.ndarray:
 
 
 def saturation(image: np.ndarray, rng: np.random.RandomState) -> np.ndarray:
-    """A mixture with the grey picture, whose fractions are cut off."""
+    """A mixture with the grey picture, with fractions cut off."""
     factor = 1 + rng.uniform(-JITTER, JITTER)
     grey = cv2.cvtColor(cv2.cvtColor(image, cv2.COLOR_RGB2GRAY), cv2.COLOR_GRAY2RGB)
     return cv2.addWeighted(image, factor, grey, 1 - factor, -0.499)

@@ -15,13 +15,13 @@ CLASSES = 10
 
 
 def write_files(folder: Path) -> None:
-    """Writes each picture to a file of its own."""
+    """Writes each picture to a separate file."""
     for number, file in enumerate(jpegs(FILES)):
         (folder / f"{number:04}.jpg").write_bytes(file)
 
 
 def paths(folder: str, count: int) -> list[str]:
-    """The files, from the first on again until there are so many."""
+    """The files, repeated up to the given number."""
     names = sorted(map(str, Path(folder).iterdir()))
     return (names * (count // len(names) + 1))[:count]
 

@@ -54,7 +54,7 @@ def first(datapoints: DataFlow) -> Iterator[np.ndarray]:
 
 
 def one_core(folder: str) -> dict[str, Run]:
-    """Ours beside the bare loop, in one process on one core."""
+    """Our pipeline and the bare loop, in one process on one core."""
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     one_thread()
     same_pictures(folder)
@@ -67,7 +67,7 @@ def one_core(folder: str) -> dict[str, Run]:
 
 
 def same_pictures(folder: str) -> None:
-    """Sees to it that the bare loop makes what our augmentors make of the same random numbers."""
+    """Checks that the bare loop and our augmentors give the same results for the same random numbers."""
     recipe = augmentors()
     for number, path in enumerate(paths(folder, 8)):
         with drawing_from(np.random.RandomState(number)):

@@ -31,7 +31,7 @@ Run = Callable[[], float]
 
 
 def subjects(folder: str) -> dict[str, Callable[[], Run]]:
-    """Each wants a process of its own, and pictures from the folder."""
+    """Trainings that each need a separate process, and pictures from the folder."""
     ways = WAYS[: _rounds.shorter(len(WAYS))]
     keras = {f"Keras fit, tf.data, {way}": functools.partial(keras_from_tf_data, folder, way) for way in ways}
     ours = {
@@ -51,7 +51,7 @@ def per_second(seconds: list[float]) -> float:
 
 
 def trainer_from_flow(folder: str, all_threads: bool) -> Run:
-    """What a user writes."""
+    """The code of a user."""
     from towerpack_dataflow import BatchData, DataFromArrays, RepeatedData
     from towerpack_dataflow.augment import AugmentImageComponent, CenterPaste, Flip, Normalize, RandomCrop
 

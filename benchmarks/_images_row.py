@@ -1,4 +1,4 @@
-"""What the pipelines of `images.py` have in common: their numbers, and how a pass of one is measured."""
+"""The common parts of the pipelines of `images.py`: their numbers, and the measurement of a pass."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def passes(make: Callable[[], Iterable[Any]]) -> Run:
 
 
 def check(batch: Any) -> None:
-    """Sees to it that all make the same: normalised images of float32."""
+    """Checks that all pipelines give the same result: normalised float32 images."""
     array = np.asarray(batch)
     assert array.dtype == np.float32, array.dtype
     assert array.shape in {(BATCH, SIZE, SIZE, 3), (BATCH, 3, SIZE, SIZE)}, array.shape

@@ -54,7 +54,7 @@ def with_ffmpeg(path: str) -> np.ndarray:
 
 
 def pipeline(folder: str, load: Callable[[str], np.ndarray]) -> Run:
-    """Two threads that load, and one that hands over."""
+    """Two threads that load, and one that delivers the batches."""
     from spdl.pipeline import PipelineBuilder
 
     one_thread()

@@ -1,4 +1,4 @@
-"""The same operations in tf.data, with all of its own settings found by AUTOTUNE."""
+"""The same operations in tf.data, with all settings chosen by AUTOTUNE."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ GREY = np.asarray([0.299, 0.587, 0.114], np.float32)
 
 
 def decode(path: str) -> np.ndarray:
-    """A picture as TensorFlow decodes it, unless it is told otherwise."""
+    """A picture decoded with TensorFlow's default options."""
     import tensorflow as tf
 
     return tf.io.decode_jpeg(tf.io.read_file(path), 3).numpy()
@@ -104,5 +104,5 @@ def halved(folder: str) -> Run:
 
 
 def cropped(folder: str) -> Run:
-    """Decoded where they are cut out alone."""
+    """Decodes only the cropped part."""
     return batches(folder, fused)

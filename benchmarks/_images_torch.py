@@ -42,7 +42,7 @@ def torchvision(folder: str) -> Run:
 
 def albumentations(folder: str, half: bool = False) -> Run:
     """Albumentations over OpenCV."""
-    os.environ["NO_ALBUMENTATIONS_UPDATE"] = "1"  # it asks the network for its newest version
+    os.environ["NO_ALBUMENTATIONS_UPDATE"] = "1"  # otherwise it looks up its newest version online
     import albumentations as A
     import cv2
     from albumentations.pytorch import ToTensorV2

@@ -1,4 +1,4 @@
-"""How long the epochs of Keras 3 take; imports Keras, which a process of TensorFlow 1 style must not."""
+"""Durations of Keras 3 epochs; imports Keras, which is not possible in a TensorFlow 1 process."""
 
 from __future__ import annotations
 

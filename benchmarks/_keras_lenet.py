@@ -43,7 +43,7 @@ TUNED = {
 
 
 def subjects() -> dict[str, Callable[[], Callable[[], _lenet.Measured]]]:
-    """`fit` as installed, and in every way that may make it faster; each wants a process of its own."""
+    """`fit` as installed, and with each option that may make it faster; each needs a separate process."""
     ways = {
         "Keras fit, as installed": AS_INSTALLED,
         **dict(list(TUNED.items())[: _rounds.shorter(len(TUNED))]),
@@ -52,7 +52,7 @@ def subjects() -> dict[str, Callable[[], Callable[[], _lenet.Measured]]]:
 
 
 def fit(tuning: Tuning) -> Callable[[], _lenet.Measured]:
-    """Gets ready to train; returns what trains once."""
+    """Prepares the training; returns a function that trains once."""
     if tuning.our_options:
         os.environ["TF_MKL_OPTIMIZE_PRIMITIVE_MEMUSE"] = "false"
     import tensorflow as tf

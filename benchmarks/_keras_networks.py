@@ -59,12 +59,12 @@ def arrays(name: str) -> list[np.ndarray]:
 
 
 def subject(name: str, tuning: Tuning) -> Callable[[], Callable[[], float]]:
-    """What gets ready to train in a process of its own."""
+    """The preparation of a training in a separate process."""
     return functools.partial(fit, name, tuning)
 
 
 def fit(name: str, tuning: Tuning) -> Callable[[], float]:
-    """Gets ready to train; returns what measures steps per second."""
+    """Prepares the training; returns a function that measures steps per second."""
     if tuning.single_thread:
         os.environ["TF_MKL_OPTIMIZE_PRIMITIVE_MEMUSE"] = "false"
     import keras

@@ -42,7 +42,7 @@ def fit(setting: Setting, jit_compile: str | bool) -> Callable[[], float]:
 
 
 def adversaries(setting: Setting, jit_compile: str | bool) -> Any:
-    """Returns the model whose `train_step` is a round."""
+    """Returns the model; its `train_step` is a round."""
     import keras
     import tensorflow as tf
 
@@ -51,7 +51,7 @@ def adversaries(setting: Setting, jit_compile: str | bool) -> Any:
     assert sum(np.size(each) for each in weights) == setting.weights
 
     class Adversaries(keras.Model):
-        """Two networks, each with an optimizer of its own."""
+        """Two networks with separate optimizers."""
 
         def __init__(self) -> None:
             super().__init__()

@@ -1,4 +1,4 @@
-"""The pieces that networks of benchmarks/layers.py are made of: from this project's layers, and by hand.
+"""The building blocks of the networks of benchmarks/layers.py: from this project's layers, and by hand.
 
 A network is written once, over a kit; both kits make the same variables and compute the same.
 """
@@ -170,7 +170,7 @@ VOCABULARY, UNITS, TIMES = 64, 64, 32
 
 
 def two_lstms(kit: Any, symbols: Any) -> Any:
-    """Two LSTMs of 64 units over 32 symbols, and what the next symbol may be after each."""
+    """Two LSTMs of 64 units over 32 symbols, and the logits of each next symbol."""
     table = tf.get_variable("embedding", [VOCABULARY, UNITS])
     x = tf.nn.embedding_lookup(table, symbols)
     for name in ("lstm0", "lstm1"):

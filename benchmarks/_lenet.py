@@ -1,4 +1,4 @@
-"""What all trainings of benchmarks/digits.py have in common."""
+"""The common parts of all trainings of benchmarks/digits.py."""
 
 from __future__ import annotations
 

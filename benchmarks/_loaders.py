@@ -1,4 +1,4 @@
-"""The loaders that benchmarks/dataflow.py compares, each measured in a process of its own.
+"""The loaders that benchmarks/dataflow.py compares, each measured in a separate process.
 
     python benchmarks/_loaders.py SCENARIO SUBJECT
 
@@ -80,7 +80,7 @@ def timed_afresh(make: Callable[[], Iterable[Any]], count: int, skip: int, look:
     def run() -> Figures:
         stream = iter(make())
         figures = timed(stream, count, skip, look)()
-        deque(stream, maxlen=0)  # nothing is left to do meanwhile for whoever is measured next
+        deque(stream, maxlen=0)  # leaves no pending work for the next measurement
         return figures
 
     return run
@@ -157,7 +157,7 @@ def torch_loader(items: Cycle, *, walk: bool = False, **options: Any) -> Any:
             return iter(items)
 
     torch.set_num_threads(1)
-    # Fork is the fastest start, and what users of Linux have had all along.
+    # Fork is the fastest start method, and the former default on Linux.
     options = {"multiprocessing_context": "fork", "prefetch_factor": 2, **options}
     return DataLoader(Walk() if walk else items, **options)
 
@@ -193,7 +193,7 @@ def spdl_stream(source: Iterable[Any], stages: list[tuple[Any, int]], batch: int
 
 
 def tensorpack_stream(flow: Any, workers: int, hwm: int = 50) -> Iterator[Any]:
-    """Tensorpack 0.11's ZMQ runner; `hwm` is how many messages may wait."""
+    """Tensorpack 0.11's ZMQ runner; `hwm` is the limit of waiting messages."""
     from tensorpack.dataflow import MultiProcessRunnerZMQ
 
     runner = MultiProcessRunnerZMQ(flow, workers, hwm=hwm)
@@ -216,7 +216,7 @@ def tensorpack_flow(items: Iterable[Any]) -> Any:
 
 
 def one_component(make: Callable[[int], Any]) -> Cycle:
-    """Datapoints as Tensorpack wants them."""
+    """Datapoints in Tensorpack's format."""
     return Cycle(lambda index: [make(index)])
 
 
@@ -282,7 +282,7 @@ def a1_copyto(count: int) -> Run:
     return timed(copies(), 200, 20, look_at_pages)
 
 
-# One buffer may fit into the processor's cache. Whoever makes a batch while another one is read has several.
+# One buffer may fit into the processor's cache. Loaders that prepare a batch during a read have several.
 subject("A1", "np.copyto")(functools.partial(a1_copyto, 1))
 subject("A1", "np.copyto, six buffers")(functools.partial(a1_copyto, 6))
 
@@ -304,7 +304,7 @@ def item(index: int) -> np.ndarray:
     return made
 
 
-# Whoever was measured before has left the caches to its own batches.
+# The previous measurement has filled the caches with its batches.
 timed_warm = functools.partial(timed, look=look_at_pages, warm_up=0.5)
 
 
@@ -373,7 +373,7 @@ IDS = np.arange(1000 * 128, dtype=np.int32).reshape(1000, 128)
 
 
 def record(index: int) -> dict[str, Any]:
-    """What a language model trains on."""
+    """The data of a language model."""
     return {"ids": IDS[index % 1000], "label": index}
 
 
@@ -612,7 +612,7 @@ def long_list() -> list[tuple[str, int]]:
 
 
 def start_up(start: Callable[[list[Any]], tuple[Iterator[Any], Callable[[], None]]]) -> Run:
-    """Time to the first batch, and what the workers hold after some more, in copies of the list."""
+    """Time to the first batch, and the later memory of the workers, in copies of the list."""
     import psutil
 
     before = psutil.Process().memory_full_info().pss
@@ -873,9 +873,9 @@ def f_uneven_pool() -> Run:
 
 
 def main() -> None:
-    """Gets ready, then measures as often as asked to."""
+    """Prepares a subject, then measures it at each request."""
     answers = os.fdopen(os.dup(1), "w", buffering=1)
-    os.dup2(2, 1)  # whatever a library prints goes elsewhere
+    os.dup2(2, 1)  # keeps the output of libraries out of stdout
     scenario, name = sys.argv[1:]
     try:
         run = SUBJECTS[scenario][name]()

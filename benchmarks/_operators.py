@@ -1,4 +1,4 @@
-"""The flows of benchmarks/flows.py: chains beside plain generators, and each operator over records."""
+"""The flows of benchmarks/flows.py: chains and plain generators, and each operator over records."""
 
 from __future__ import annotations
 
@@ -54,11 +54,11 @@ def same(datapoint: Any) -> Any:
 
 
 def all_of(datapoint: Any) -> bool:
-    """Lets everything through."""
+    """Accepts every datapoint."""
     return True
 
 
-# ---- in a process of its own each
+# ---- each in a separate process
 
 
 def our_shuffles(count: int) -> dict[str, Callable[[], float]]:
@@ -77,7 +77,7 @@ def their_shuffles(count: int) -> dict[str, Callable[[], float]]:
     from tensorpack.dataflow import LocallyShuffleData as TheirShuffle
 
     def run(size: int) -> float:
-        # Its pass has no end, as it goes on with the next one.
+        # Its pass is endless, since it continues with the next one.
         flow = TheirShuffle(TheirList(range(count), shuffle=False), size)
         flow.reset_state()
         return drain((datapoint for datapoint, _ in zip(flow, range(count))), count)
@@ -121,7 +121,7 @@ def ten_operators(count: int) -> Callable[[], float]:
 
 
 def ten_plain_operators(count: int) -> Callable[[], float]:
-    """What a user would write in their place."""
+    """The equivalent code of a user."""
 
     def run() -> float:
         datapoints: Iterable[Any] = mapped(range(count // 2), lambda number: [number, -number])
@@ -231,5 +231,5 @@ OPERATORS: dict[str, Callable[[int], DataFlow]] = {
 
 
 def again(flow: DataFlow) -> Iterator[Any]:
-    """Two passes: what one leaves behind for the next one counts, too."""
+    """Two passes, to include objects that the first one keeps for the second."""
     return chain.from_iterable(repeat(flow, 2))

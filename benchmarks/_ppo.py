@@ -53,7 +53,7 @@ class Setting(NamedTuple):
 
 
 class Speed(NamedTuple):
-    """What one round has measured.
+    """The measurements of one round.
 
     Attributes:
         env_steps: steps of environments per second of the whole training.
@@ -78,7 +78,7 @@ def cartpole() -> Any:
 
 
 def trainer(setting: Setting) -> Callable[[], Speed]:
-    """What a user writes, with default callbacks and monitors. Each call trains anew."""
+    """The code of a user, with default callbacks and monitors. Each call starts a new training."""
     import tensorflow.compat.v1 as tf
 
     from towerpack_callbacks import Callback

@@ -1,4 +1,4 @@
-"""Subjects of a benchmark in processes of their own: TensorFlow chooses its threads once per process."""
+"""Subjects of a benchmark in separate processes: TensorFlow chooses its threads once per process."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Maker = Callable[[], "Function | Mapping[str, Function]"]
 def running(
     makers: Mapping[str, Maker], environment: Mapping[str, str] | None = None
 ) -> Iterator[dict[str, Function]]:
-    """Runs each maker in a process of its own; gives the functions they made, to be called from here.
+    """Runs each maker in a separate process; yields proxies of the functions that the makers return.
 
     Args:
         makers: by name, functions of a module that get ready and return the function to measure, or several
@@ -34,7 +34,7 @@ def running(
     with _environment(environment or {}):
         for name, maker in makers.items():
             ours, theirs = context.Pipe()
-            # Not daemonic: what is measured may have workers of its own.
+            # Not daemonic: a subject may have workers.
             process = context.Process(target=_serve, args=(name, maker, theirs), daemon=False)
             process.start()
             theirs.close()  # so that a process that dies is an end-of-file, not silence

@@ -1,4 +1,4 @@
-"""Interleaved rounds: what is compared is measured in turn, so that a busy machine slows all alike."""
+"""Interleaved rounds: subjects are measured in turn, so that a busy machine slows all equally."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SMOKE = "BENCHMARK_SMOKE" in os.environ
 
 
 def shorter(full: int, smoke: int = 1) -> int:
-    """A number of rounds, steps or bytes, or the one that will do to see that it runs."""
+    """A number of rounds, steps or bytes, or a small one for a short run."""
     return smoke if SMOKE else full
 
 
@@ -45,14 +45,14 @@ def measure(subjects: Mapping[str, Callable[[], float]], rounds: int) -> Figures
 
 
 def warm_up(subjects: Mapping[str, Callable[[], float]], rounds: int = 1) -> None:
-    """Measures for file caches and byte code alone; not in a short run, whose figures mean nothing."""
+    """Measures once to fill file caches and byte code; skipped in a short run."""
     measure(subjects, shorter(rounds, 0))
 
 
 def measure_afresh(
     start: Callable[[], AbstractContextManager[Mapping[str, Callable[[], float]]]], rounds: int
 ) -> Figures:
-    """Like `measure`, with subjects that are started anew for each round; they come warmed up.
+    """Like `measure`, with new and warmed-up subjects in each round.
 
     The same graph takes a few percent more or less time in one process than in the next: it depends on where
     its memory happens to lie.
@@ -85,7 +85,7 @@ def load() -> str:
 
 
 def heading(*packages: str) -> str:
-    """When, where and of what the figures are."""
+    """Date, machine and subject of the figures."""
     root = Path(__file__).parents[1]
     commit = subprocess.run(
         ["git", "-C", str(root), "describe", "--always", "--dirty"],

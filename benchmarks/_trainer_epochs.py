@@ -1,4 +1,4 @@
-"""How long the epochs of a trainer take; imports TensorFlow, which some processes set up first."""
+"""Durations of a trainer's epochs; imports TensorFlow, which some processes set up first."""
 
 from __future__ import annotations
 

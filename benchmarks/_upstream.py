@@ -1,4 +1,4 @@
-"""Tensorpack 0.11 and its TensorFlow, in processes of their own: no eager execution, Keras 2."""
+"""Tensorpack 0.11 and its TensorFlow, in separate processes: no eager execution, Keras 2."""
 
 from __future__ import annotations
 

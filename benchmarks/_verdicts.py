@@ -1,4 +1,4 @@
-"""Whether a benchmark's targets are met, and the exit status that says so."""
+"""Targets of a benchmark, and the exit status if one is missed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MET, CROSSES, MISSED = "met", "met, the range crosses the limit", "MISSED"
 
 
 def judge(values: list[float], limit: float, at_most: bool) -> str:
-    """Says how the median stands against a limit, and whether every round stands so."""
+    """Describes the median relative to a limit, and whether all rounds agree."""
     kept = [value <= limit if at_most else value >= limit for value in values]
     if not (median(values) <= limit if at_most else median(values) >= limit):
         return MISSED
@@ -19,7 +19,7 @@ def judge(values: list[float], limit: float, at_most: bool) -> str:
 
 
 class Verdicts:
-    """Prints figures beside their targets, and remembers what was missed."""
+    """Prints figures with their targets, and records missed targets."""
 
     def __init__(self) -> None:
         self._missed: list[str] = []
@@ -33,7 +33,7 @@ class Verdicts:
         self._print(what, values, form, f"at most {limit:g}: {judge(values, limit, at_most=True)}")
 
     def untargeted(self, what: str, values: list[float], form: str = ".2f") -> None:
-        """Prints a figure beside the others."""
+        """Prints a further figure."""
         self._print(what, values, form, "no target")
 
     def leave(self) -> None:

@@ -19,7 +19,7 @@ PENALTY, RATE, BETA1, BETA2 = 10.0, 2e-4, 0.5, 0.9
 
 
 class Setting(NamedTuple):
-    """What is trained, and for how long.
+    """The network, and the duration of its training.
 
     Attributes:
         name: of the networks, "small" or "tutorial".
@@ -146,7 +146,7 @@ def costs(setting: Setting, real, reuse: bool):
 
 
 def trainer(setting: Setting, all_threads: bool = False) -> Callable[[], float]:
-    """What a user writes: a flow, default callbacks, default monitors.
+    """The code of a user: a flow, default callbacks, default monitors.
 
     Args:
         setting: what is trained.

@@ -1,4 +1,4 @@
-"""One process of benchmarks/startup.py: a whole training of the example's network, or its first step alone.
+"""One process of benchmarks/startup.py: a whole training of the example's network, or only its first step.
 
     python benchmarks/_whole_process.py towerpack|keras first|whole
 
@@ -15,7 +15,7 @@ EPOCHS = 3
 
 
 def first_step_is_done() -> None:
-    """Says so, and leaves without any tidying up."""
+    """Prints a message, and exits without cleanup."""
     print("first step", flush=True)
     os._exit(0)
 

@@ -1,4 +1,4 @@
-"""What checkpoints cost: the pause of the step loop, the time until one is written, and resuming.
+"""The cost of checkpoints: the pause of the step loop, the time to write one, and the time to resume.
 
     python benchmarks/checkpoint.py [--smoke] [MEGABYTES]
 
@@ -113,7 +113,7 @@ def shapes(megabytes: float) -> list[list[int]]:
 
 
 def build(megabytes: float) -> tf.Operation:
-    """A graph with so many megabytes of variables, and a step that changes all of them a little."""
+    """A graph with variables of a given size in megabytes, and a step that changes all of them."""
     tf.train.get_or_create_global_step()
     updates = []
     for number, shape in enumerate(shapes(megabytes)):
@@ -173,7 +173,7 @@ def measure_resuming(megabytes: float, place: Path, verdicts: _verdicts.Verdicts
     figures = _rounds.measure(subjects, ROUNDS)
     table(figures)
     sums = [a + b for a, b in zip(figures["a fresh start"], figures["loading"])]
-    # On a busy machine, a tenth of what takes seconds is noise.
+    # On a busy machine, a tenth of a duration of seconds is noise.
     ratios = _rounds.ratios(figures["resuming"], sums)
     verdicts.at_most("resuming / a fresh start and loading together", ratios, 1.1)
 

@@ -1,4 +1,4 @@
-"""towerpack-dataflow beside its peers and the limit: transport, decoding, start-up, overhead, resuming.
+"""towerpack-dataflow and its peers: transport, decoding, start-up, overhead and resuming.
 
     python benchmarks/dataflow.py [--smoke] [SCENARIO …]      A1 A2 B C D E F import; all by default
     nox -s bench -- dataflow                        with the peers installed
@@ -63,7 +63,7 @@ Table = dict[str, dict[str, list[float]]]  # subject -> figure -> one value for 
 
 
 class Target(NamedTuple):
-    """What issue and design ask for: a figure of ours, over another subject's or by itself."""
+    """A target: a figure of ours, absolute or relative to another subject."""
 
     ours: str
     figure: str
@@ -131,7 +131,7 @@ TARGETS = {
 
 
 class Subject:
-    """A process that measures when told to."""
+    """A process that measures on request."""
 
     def __init__(self, scenario: str, name: str) -> None:
         """Starts it; it warms up on its own."""
@@ -149,7 +149,7 @@ class Subject:
         self.failure = ""
 
     def wait_until_ready(self) -> bool:
-        """Whether it can be measured; else `failure` says why."""
+        """Whether it can be measured; otherwise `failure` has the reason."""
         line = self._line(SECONDS_TO_START)
         if line.startswith("{"):
             self.failure = f"not installed ({json.loads(line)['missing']})"
@@ -171,7 +171,7 @@ class Subject:
         return figures
 
     def pause(self, on: bool) -> None:
-        """Stops its processes while another one is measured, or lets them go on."""
+        """Suspends its processes during another measurement, or resumes them."""
         os.killpg(self._process.pid, signal.SIGSTOP if on else signal.SIGCONT)
 
     def stop(self) -> None:
@@ -262,7 +262,7 @@ def len_of(table: Table, name: str) -> int:
 
 
 def described(scenario: str, table: Table, failures: dict[str, str]) -> str:
-    """What was measured."""
+    """The measurements."""
     rounds = max((len_of(table, name) for name in table), default=0)
     lines = [f"## {TITLES[scenario]}", "", "| | median (range) | also |", "| --- | ---: | --- |"]
     for name in SUBJECTS[scenario]:
@@ -285,7 +285,7 @@ def judged(scenario: str, table: Table) -> list[str]:
 
 
 def wanted(scenario: str, figure: str) -> bool:
-    """CPU time per GB says something only where there are GBs."""
+    """CPU time per GB is meaningful only for GBs of data."""
     return figure != "cpu_s_per_GB" or scenario.startswith("A")
 
 
@@ -296,14 +296,14 @@ def spread(values: list[float]) -> str:
 
 
 def import_time() -> str:
-    """What benchmarks/import_time.py prints."""
+    """The output of benchmarks/import_time.py."""
     script = str(Path(__file__).with_name("import_time.py"))
     done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
     return f"## Import\n\n```\n{(done.stdout + done.stderr).strip()}\n```"
 
 
 def main() -> None:
-    """Runs the scenarios asked for, or all."""
+    """Runs the selected scenarios, or all."""
     names = [scenario.split()[0] for scenario in SUBJECTS]
     asked = sys.argv[1:] or [*names, "import"]
     if unknown := set(asked).difference([*names, "import"]):

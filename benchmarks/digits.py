@@ -34,7 +34,7 @@ STEPS_A_CALL = 20
 
 
 def bare(session_config, steps_a_call: int = 1) -> Callable[[], Measured]:
-    """The least a graph-mode loop can do: one cached callable, on a batch that is there already.
+    """The minimum of a graph-mode loop: one cached callable, on an existing batch.
 
     Args:
         session_config: the session's options.
@@ -100,7 +100,7 @@ def bare_as_tensorflow() -> Callable[[], Measured]:
 
 
 def simple_trainer(steps_per_run: int | None = None) -> Callable[[], Measured]:
-    """What a user writes: a flow, default callbacks, default monitors."""
+    """The code of a user: a flow, default callbacks, default monitors."""
     import tensorflow.compat.v1 as tf
     from _trainer_epochs import EpochTimes
 
@@ -188,7 +188,7 @@ OURS = {
 
 
 def report(whole: _rounds.Figures, rates: _rounds.Figures) -> None:
-    """Prints all figures, and ratios beside what is wanted of them."""
+    """Prints all figures, and ratios with their targets."""
     print(f"steps/s within epochs, median of {ROUNDS} interleaved rounds (range)")
     for name, values in rates.items():
         print(f"  {name:<50} {_rounds.summary(values, '6.0f')}")

@@ -1,4 +1,4 @@
-"""Steps a second of vector environments: ours in worker processes beside gymnasium's own.
+"""Steps per second of vector environments: ours in worker processes compared with gymnasium's.
 
     python benchmarks/envs.py [--smoke]
 

@@ -1,4 +1,4 @@
-"""Operators of towerpack-dataflow beside Tensorpack's and plain generators, and what they keep in memory.
+"""Operators of towerpack-dataflow compared with Tensorpack's and plain generators, and their memory.
 
     python benchmarks/flows.py [--smoke]
     nox -s bench -- flows                       with Tensorpack installed
@@ -34,7 +34,7 @@ OURS = {
 
 
 def speed(verdicts: _verdicts.Verdicts) -> None:
-    """Shuffles beside Tensorpack's, chains beside plain generators."""
+    """Shuffles compared with Tensorpack's, and chains compared with plain generators."""
     ours = {name: partial(make, COUNT) for name, make in OURS.items()}
     theirs = {"Tensorpack 0.11": partial(_operators.their_shuffles, COUNT)}
     with _upstream.beside(ours, {} if _rounds.SMOKE else theirs) as subjects:
@@ -56,7 +56,7 @@ def speed(verdicts: _verdicts.Verdicts) -> None:
 
 
 def planning(verdicts: _verdicts.Verdicts) -> None:
-    """Planning batches by a budget of tokens, and going on in the middle of an epoch."""
+    """Planning of batches with a budget of tokens, and resuming in the middle of an epoch."""
     figures = _rounds.measure(
         {
             f"{kind}, window={window}": partial(measure, COUNT, window)
@@ -86,7 +86,7 @@ def megabytes(make: Callable[[int], object], count: int) -> float:
 
 
 def memory(verdicts: _verdicts.Verdicts) -> None:
-    """What each operator keeps while a million records go through it."""
+    """The memory of each operator during a pass over a million records."""
     for name, make in _operators.OPERATORS.items():
         verdicts.at_most(f"{name}: MB for {COUNT:,} records", [megabytes(make, COUNT)], MOST)
 

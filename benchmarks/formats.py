@@ -1,4 +1,4 @@
-"""Reading each format of towerpack-dataflow beside the bare library, on one core.
+"""Reading each format of towerpack-dataflow compared with the bare library, on one core.
 
     python benchmarks/formats.py [--smoke] [lmdb] [tfrecord] ...
 

@@ -1,4 +1,4 @@
-"""Image pipelines for ImageNet beside their peers, and a network trained on augmented pictures.
+"""Image pipelines for ImageNet compared with their peers, and a network trained on augmented pictures.
 
     python benchmarks/images.py [--smoke] [decoders] [core] [cores] [training]
     nox -s bench -- images                      with the peers installed
@@ -45,7 +45,7 @@ PACKAGES = (
 )
 MOST_GREY_LEVELS = 2.0
 
-# Imported in a process of its own: by name, a module and what it has of this name.
+# Imported in a separate process: by name, a module and its attribute.
 Subject = tuple[str, str]
 CORE = {"core": ("_images_ours", "one_core")}
 OURS, OURS_HALVED = "ours, processes", "ours, processes, half the size"
@@ -81,7 +81,7 @@ def chosen(subjects: dict[str, Subject]) -> dict[str, Subject]:
 
 
 def made(way: Subject, *arguments: str) -> Any:
-    """In a process of its own: calls a function of a module there. Peers that do not load are left out."""
+    """Calls a function of a module in a separate process. Skips peers that do not load."""
     module, function = way
     try:
         return getattr(importlib.import_module(module), function)(*arguments)
@@ -96,7 +96,7 @@ def made(way: Subject, *arguments: str) -> Any:
 
 
 def grey_levels(way: Subject, folder: str) -> Any:
-    """In a process of its own: how far the pictures of a decoder are from the reference."""
+    """The difference between a decoder's pictures and the reference, in a separate process."""
     names = _images_files.paths(folder, _rounds.shorter(50, 4))
     if not (isinstance(made(way, names[0]), np.ndarray)):
         return {}
@@ -112,7 +112,7 @@ def grey_levels(way: Subject, folder: str) -> Any:
 
 
 def decoders(folder: str, verdicts: _verdicts.Verdicts) -> None:
-    """Whether all see the same pictures."""
+    """Whether all pipelines read the same pictures."""
     print("Mean distance of decoded pictures from Pillow's, in grey levels, over pictures")
     makers = {name: partial(grey_levels, way, folder) for name, way in chosen(DECODERS).items()}
     with _processes.running(makers) as found:
@@ -145,7 +145,7 @@ def measured(subjects: dict[str, Subject], folder: str) -> _rounds.Figures:
 
 
 def core(folder: str, verdicts: _verdicts.Verdicts) -> None:
-    """Ours beside the bare loop."""
+    """Our pipeline compared with the bare loop."""
     print("One core, one process")
     rates = measured(CORE, folder)
     for size in ("", ", half the size"):
@@ -155,7 +155,7 @@ def core(folder: str, verdicts: _verdicts.Verdicts) -> None:
 
 
 def cores(folder: str, verdicts: _verdicts.Verdicts) -> None:
-    """Ours beside the peers."""
+    """Our pipeline compared with the peers."""
     print("Two cores")
     rates = measured(CORES, folder)
     for name in list(rates):

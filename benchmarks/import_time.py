@@ -1,4 +1,4 @@
-"""How long `import towerpack_dataflow` takes beside `import numpy`, which it needs anyway.
+"""The duration of `import towerpack_dataflow` relative to `import numpy`, which it needs anyway.
 
 python benchmarks/import_time.py [--smoke]
 """
@@ -25,7 +25,7 @@ def seconds_to_import(module: str, environment: dict[str, str]) -> float:
 
 
 def main() -> None:
-    """Measures and prints; the exit code says whether the limit is kept."""
+    """Measures and prints; the exit code is 1 if the limit is exceeded."""
     with tempfile.TemporaryDirectory() as folder:
         # Byte code of all modules, whether they were installed with theirs or not.
         environment = {**os.environ, "PYTHONPYCACHEPREFIX": folder}
@@ -34,7 +34,7 @@ def main() -> None:
 
 
 def compare(environment: dict[str, str]) -> None:
-    """Measures and prints; the exit code says whether the limit is kept."""
+    """Measures and prints; the exit code is 1 if the limit is exceeded."""
     modules = {"python alone": "", "numpy": "numpy", "towerpack_dataflow": "towerpack_dataflow"}
     subjects = {
         name: (lambda module=module: seconds_to_import(module, environment))

@@ -1,4 +1,4 @@
-"""What layers cost: beside the same networks written by hand, and beside Keras 3.
+"""The cost of layers, compared with the same networks written by hand and with Keras 3.
 
     python benchmarks/layers.py [--smoke]
 
@@ -155,7 +155,7 @@ def construction() -> dict[str, Callable[[], float]]:
 
 
 def fastest_way(name: str) -> tuple[str, Callable[[], Callable[[], float]]]:
-    """The fastest of Keras' ways, each tried once, alone, after a training that warms it up."""
+    """The fastest option of Keras, each measured once and separately after a warm-up training."""
     tried: dict[_keras_networks.Tuning, float] = {}
     for way in _keras_networks.WAYS:
         with _processes.running({"keras": _keras_networks.subject(name, way)}) as functions:
@@ -167,7 +167,7 @@ def fastest_way(name: str) -> tuple[str, Callable[[], Callable[[], float]]]:
 
 
 def by_hand(verdicts: _verdicts.Verdicts) -> None:
-    """Layers beside the same by hand."""
+    """Layers compared with the same code by hand."""
     for name in NETWORKS:
         with _processes.running({name: functools.partial(sessions, name)}) as functions:
             _rounds.warm_up(functions)
@@ -180,7 +180,7 @@ def by_hand(verdicts: _verdicts.Verdicts) -> None:
 
 
 def beside_keras(verdicts: _verdicts.Verdicts) -> None:
-    """Trainings beside `fit`."""
+    """Trainings compared with `fit`."""
     for name in filter(NETWORKS.__contains__, TIMES_KERAS):
         print(f"{name}: steps per second of whole trainings, batch size {BATCH[name]}")
         way, theirs = fastest_way(name)

@@ -1,4 +1,4 @@
-"""What a training loop adds to the bare session call on a tiny network: callbacks, epochs, monitors.
+"""The overhead of a training loop over the bare session call on a tiny network: callbacks, epochs, monitors.
 
     python benchmarks/loop.py [--smoke]
 
@@ -285,7 +285,7 @@ def subjects() -> Iterator[dict[str, _processes.Function]]:
 
 
 def main() -> None:
-    """Measures what a loop adds to a step of 0.1 ms."""
+    """Measures the overhead of a loop for a step of 0.1 ms."""
     print(_rounds.heading(*_upstream.PACKAGES))
     figures = _rounds.measure_afresh(subjects, ROUNDS)
     epoch = figures.pop("trainer, one epoch of one step")

@@ -1,4 +1,4 @@
-"""What many processes cost the chief: the time until all have joined, and the heartbeats afterwards.
+"""The cost of many processes for the chief: the time until all have joined, and the heartbeats afterwards.
 
     python benchmarks/many_processes.py [--smoke] [PROCESSES]
 
@@ -121,7 +121,7 @@ def run_others(port: int, size: int, token: str) -> None:
 
 
 def allow_files(size: int) -> None:
-    """Lets this process open as many files as it needs connections."""
+    """Raises the limit of open files to the number of connections."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(4 * size + 256, most), most))
 

@@ -1,4 +1,4 @@
-"""Requests of many threads, made into batches by `MultiThreadAsyncPredictor`, beside one thread that calls.
+"""Requests of many threads, batched by `MultiThreadAsyncPredictor`, compared with one calling thread.
 
     python benchmarks/predict.py [--smoke]
 

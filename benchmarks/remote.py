@@ -1,4 +1,4 @@
-"""Large batches from another process over loopback tcp, beside ZeroMQ alone with the same bytes.
+"""Large batches from another process over loopback TCP, compared with plain ZeroMQ for the same bytes.
 
     python benchmarks/remote.py [--smoke]
 

@@ -1,4 +1,4 @@
-"""Batches out of a replay memory, beside what NumPy takes to gather the same bytes, and its checkpoints.
+"""Batches from a replay memory, compared with NumPy's time to gather the same bytes, and its checkpoints.
 
     python benchmarks/replay.py [--smoke]
 
@@ -31,7 +31,7 @@ EPISODE = 200
 
 
 def fill(memory: ReplayBuffer, count: int, frames: np.ndarray) -> float:
-    """Adds about so many transitions; returns how many a second."""
+    """Adds about the given number of transitions; returns the number per second."""
     added, number, random = 0, 0, np.random.default_rng(0)
     before = frames[:TOGETHER]
     begin = time.perf_counter()
@@ -46,7 +46,7 @@ def fill(memory: ReplayBuffer, count: int, frames: np.ndarray) -> float:
 
 
 def per_second(call: Callable[[], object], amount: int) -> float:
-    """How much of something a call does in a second."""
+    """The rate of a call, in units per second."""
     call()
     calls, begin = 0, time.perf_counter()
     while (elapsed := time.perf_counter() - begin) < SECONDS:

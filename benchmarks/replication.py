@@ -1,4 +1,4 @@
-"""Several towers on one host: what they cost when they run, and when they are built.
+"""Several towers on one host: the cost of running and of building them.
 
     python benchmarks/replication.py [--smoke]
 
@@ -66,7 +66,7 @@ def pictures(batch: int) -> list[list[np.ndarray]]:
 
 
 class Training:
-    """A training that runs some steps when it is asked to."""
+    """A training that runs some steps on request."""
 
     def __init__(self, make: Callable[[], DataParallelBuilder]) -> None:
         with tf.Graph().as_default():
@@ -93,7 +93,7 @@ class Training:
 
 
 def build_seconds(make: Callable[[], DataParallelBuilder]) -> Callable[[], float]:
-    """A function that builds ResNet-50 and returns how much processor time it took."""
+    """A function that builds ResNet-50 and returns the processor time."""
 
     def take() -> list[tf.Tensor]:
         return [tf.zeros([32, 224, 224, 3]), tf.zeros([32], tf.int32)]
@@ -101,7 +101,7 @@ def build_seconds(make: Callable[[], DataParallelBuilder]) -> Callable[[], float
     def build() -> float:
         gc.collect()
         with tf.Graph().as_default():
-            # Of this thread, which does it all: what else the machine does makes no difference.
+            # Processor time of this thread, which does all the work, so that other load has no effect.
             start = time.thread_time()
             make().build(resnet50, take, optimizer)
             return time.thread_time() - start

@@ -1,4 +1,4 @@
-"""What exchanging gradients between two processes costs, beside TensorFlow's own strategy and beside MPI.
+"""The cost of exchanging gradients between two processes, compared with TensorFlow's strategy and MPI.
 
 Each subject is a pair of processes that lives through the whole benchmark and is measured in turn with the
 others.
@@ -256,7 +256,7 @@ def ask(lines: list[Connection], name: str) -> float:
 
 
 def report(figures: dict[str, _rounds.Figures]) -> None:
-    """Prints all figures, and what the exchange adds beside what it may."""
+    """Prints all figures, and the overhead of the exchange with its limit."""
     verdicts = _verdicts.Verdicts()
     print(f"ms per step of 2 processes, median of {ROUNDS} interleaved rounds (range)")
     for name, at_most in {LARGE: 5, SMALL: 2}.items():

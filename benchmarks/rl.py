@@ -1,4 +1,4 @@
-"""Agents: PPO on CartPole beside Stable-Baselines3, and acting in Atari games beside its two parts alone.
+"""Agents: PPO on CartPole compared with Stable-Baselines3, and acting in Atari games with its two parts.
 
     python benchmarks/rl.py [--smoke]
 

@@ -1,4 +1,4 @@
-"""Asks each address that Markdown files and docstrings link whether it answers; this needs a network.
+"""Requests each address linked in Markdown files and docstrings; this needs a network.
 
 `python checks/external_links.py` prints one line for each that does not and exits with status 1 if there is
 one. `nox -s site -- --external` runs it.
@@ -23,14 +23,14 @@ __all__ = ["addresses", "asked", "unanswered"]
 
 _SECONDS = 20
 _IN_SOURCES = re.compile(r"https?://[^\s<>\"'`\]}|\\]+")
-# They are there, and refuse programs, or ask for patience.
+# These addresses exist, but reject programs or limit the rate of requests.
 _REFUSALS = {401, 403, 405, 406, 429, 503}
 # Of examples, of this machine, and of no place that a name is complete without.
 _OF_NO_PLACE = re.compile(r"(^|\.)example\.(com|org|net)$|\.test$|^[\d.]+$|^[^.]*$")
 
 
 def main() -> None:
-    """Asks all addresses of the repository."""
+    """Requests all addresses of the repository."""
     where = addresses(ROOT)
     failures = dict(unanswered(where))
     for address, failure in sorted(failures.items()):
@@ -74,11 +74,11 @@ def unanswered(addresses: Iterable[str]) -> Iterator[tuple[str, str]]:
 
 
 def asked(address: str, seconds: float = _SECONDS) -> str | None:
-    """Asks one address, and returns what is wrong with the answer, or `None`.
+    """Requests one address, and returns the error of the answer, or `None`.
 
     Args:
         address: an address of HTTP.
-        seconds: how long to wait.
+        seconds: the time limit.
     """
     # Some servers answer HEAD wrongly, so GET has the last word.
     failure = None

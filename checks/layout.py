@@ -13,7 +13,7 @@ from itertools import chain
 
 from source_files import ROOT, WHEELS, Module, modules, report, test_files
 
-# What every wheel or command has, under the same name and with the same meaning.
+# Names that every wheel or command has, with the same meaning.
 _SAME_EVERYWHERE = {"__init__", "__main__", "_errors", "testing", "_argument_checks"}
 _SAYS_NOTHING = re.compile(r"^_?(utils?|common|misc|helpers?|base\d*|tools?|stuff|core)$")
 _PRIVATE_IMPORT = re.compile(
@@ -41,7 +41,7 @@ def _names(parsed: list[Module]) -> Iterator[str]:
 
 
 def _folders() -> Iterator[str]:
-    """Each folder's `__init__` says which concept the folder is."""
+    """Each folder's `__init__` describes the concept of the folder."""
     for wheel in WHEELS:
         top = ROOT / "packages" / wheel / "src" / f"towerpack_{wheel}"
         for folder in (path for path in top.rglob("*") if path.is_dir() and path.name != "__pycache__"):
@@ -51,7 +51,7 @@ def _folders() -> Iterator[str]:
 
 
 def _mirrors() -> Iterator[str]:
-    """Tests lie in the folder of what they test."""
+    """Tests are in the folder of the tested module."""
     for wheel in WHEELS:
         sources = ROOT / "packages" / wheel / "src" / f"towerpack_{wheel}"
         tests = ROOT / "packages" / wheel / "tests"

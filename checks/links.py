@@ -34,7 +34,7 @@ class Link(NamedTuple):
     Attributes:
         page: the page.
         line: its line, from 1.
-        target: what stands in the parentheses.
+        target: the text in the parentheses.
     """
 
     page: Path

@@ -1,4 +1,4 @@
-"""Addresses are asked, here of a server of the test's own."""
+"""Requests of addresses, from a local server of the test."""
 
 from __future__ import annotations
 

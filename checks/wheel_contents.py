@@ -14,7 +14,7 @@ from source_files import report
 
 
 def findings(wheel: str, file: str) -> Iterator[str]:
-    """Yields what is missing from a wheel, or has no place in it."""
+    """Yields files that are missing from a wheel, or that do not belong in it."""
     with zipfile.ZipFile(file) as archive:
         names = archive.namelist()
         top = {name.split("/")[0] for name in names}

@@ -1,4 +1,4 @@
-"""Compares what `compute.py` has written with the oracles, and prints a table: `python compare.py DIRECTORY`.
+"""Compares the results of `compute.py` with the oracles, and prints a table: `python compare.py DIRECTORY`.
 
 `--write PAGE` puts the table into the page. The exit status is 1 if a number is too far off, a layer has no
 oracle, or an oracle has a layer that there is not.

@@ -1,7 +1,7 @@
 """Computes every row of the table of layers, for the oracles: outputs and gradients in float32 and float64.
 
 `python oracles/compute.py DIRECTORY` writes one file for each row, and for each case of ONNX that is there.
-This is a process of its own, as TensorFlow and PyTorch do not get along in one.
+This is a separate process, since TensorFlow and PyTorch conflict in one.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SCOPE = "layer/"
 
 
 def main(directory: Path) -> None:
-    """Writes what all rows compute, and what layers make of ONNX' cases."""
+    """Writes the results of all rows, and of layers for ONNX' cases."""
     for number, case in enumerate(CASES):
         write_row(case, directory / f"row{number:03}.npz")
     for path in sorted(directory.glob("node*.npz")):
@@ -34,7 +34,7 @@ def main(directory: Path) -> None:
 
 
 def write_row(case: LayerCase, path: Path) -> None:
-    """Writes the input, the variables, and what the layer computes from these."""
+    """Writes the input, the variables, and the results of the layer."""
     x, values = case.draw_input(), draw_values(case)
     arrays = {"input": x, **{f"variables/{name}": value for name, value in values.items()}}
     for dtype in (tf.float32, tf.float64):
@@ -110,7 +110,7 @@ def run(
 
 
 def answer_node(path: Path) -> None:
-    """Adds to a case of ONNX what the layer makes of it."""
+    """Adds the result of the layer to a case of ONNX."""
     with np.load(path) as file:
         arrays = dict(file)
     meta = json.loads(str(arrays["meta"]))

@@ -32,7 +32,7 @@ def _run(layer: Any, x: np.ndarray, *weights: np.ndarray) -> np.ndarray:
 
 
 def _window(row: Row) -> dict[str, Any]:
-    """Arguments of a Keras layer, which takes equal strides alone where it is depthwise."""
+    """Arguments of a Keras layer; depthwise ones support only equal strides."""
     window = row.window
     return {
         "strides": window["strides"],
@@ -66,7 +66,7 @@ def _separable_conv_2d(row: Row, x: np.ndarray, v: Variables) -> np.ndarray:
 
 
 def _gru(row: Row, x: np.ndarray, v: Variables) -> np.ndarray:
-    """A GRU, whose gates are update, reset, new for Keras, and reset, update for `GRUCell`."""
+    """A GRU; the order of gates is update, reset, new in Keras, and reset, update in `GRUCell`."""
     units, features = row.options["units"], x.shape[2]
     layer = keras.layers.GRU(units, return_sequences=True, reset_after=False, dtype="float32")
     reset, update = np.split(v["gru_cell/gates/kernel"], 2, 1)
@@ -77,7 +77,7 @@ def _gru(row: Row, x: np.ndarray, v: Variables) -> np.ndarray:
 
 
 def _lstm(row: Row, x: np.ndarray, v: Variables) -> np.ndarray:
-    """An LSTM, whose gates are input, forget, new, output for Keras."""
+    """An LSTM; Keras orders the gates as input, forget, new, output."""
     units, features = row.options["units"], x.shape[2]
     layer = keras.layers.LSTM(units, return_sequences=True, unit_forget_bias=False, dtype="float32")
     put, new, forget, out = np.split(v["basic_lstm_cell/kernel"], 4, 1)

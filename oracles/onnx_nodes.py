@@ -138,7 +138,7 @@ def _gemm(attributes: Mapping[str, Any], x: np.ndarray, kernel: np.ndarray, *bia
 
 
 def _recurrent(attributes: Mapping[str, Any], x: np.ndarray, *weights: np.ndarray) -> tuple[Any, ...]:
-    """What both recurrent layers read: units, batch-major input, kernels `[in + units, gates]`, biases."""
+    """Inputs of both recurrent layers: units, batch-major input, kernels `[in + units, gates]`, biases."""
     if attributes.get("direction", b"forward") != b"forward" or len(weights) > 3:
         raise NotOurs
     units = attributes["hidden_size"]
@@ -234,7 +234,7 @@ def _write(directory: Path, number: int, meta: Mapping[str, Any], arrays: Arrays
 
 
 def compare(directory: Path) -> tuple[list[str], list[str]]:
-    """A table of the cases in Markdown, and what is too far off."""
+    """A table of the cases in Markdown, and the failures."""
     errors: dict[str, list[float]] = defaultdict(list)
     skipped: dict[str, int] = defaultdict(int)
     failures = []
@@ -244,7 +244,7 @@ def compare(directory: Path) -> tuple[list[str], list[str]]:
     for path in sorted(directory.glob("node*.npz")):
         with np.load(path) as file:
             meta, received, wanted = json.loads(str(file["meta"])), file["output"], file["expected"]
-        # A case that has the last step alone is compared with the last step.
+        # A case with only the last step is compared with the last step.
         received = received[:, -wanted.shape[1] :] if meta["layer"] in {"LSTM", "GRU"} else received
         if received.shape != wanted.shape:
             failures.append(

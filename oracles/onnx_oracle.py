@@ -14,7 +14,7 @@ Variables = Mapping[str, np.ndarray]
 OPSET = 21
 DOUBLE = int(TensorProto.DOUBLE)
 IN_FLOAT32 = {"BNReLU", "BatchNorm", "GroupNorm", "InstanceNorm", "LayerNorm"}
-"""What has an epsilon, which is a float32 in ONNX: more digits cannot be compared."""
+"""Operators with an epsilon, which is a float32 in ONNX: more digits cannot be compared."""
 FUSED_EPSILON = 1.001e-5  # the smallest one that TensorFlow's kernel of batch normalisation takes
 
 
@@ -123,7 +123,7 @@ def _group_norm(row: Row, x: np.ndarray, v: Variables) -> np.ndarray:
 
 
 def _lstm(x: np.ndarray, kernel: np.ndarray, bias: np.ndarray, forget_bias: float = 1.0) -> np.ndarray:
-    """An LSTM with the weights of a `BasicLSTMCell`: its gates are input, new, forget, output."""
+    """An LSTM with the weights of a `BasicLSTMCell`; its gates are input, new, forget, output."""
     units = kernel.shape[1] // 4
     put, new, forget, out = np.split(kernel, 4, 1)
     ours = np.concatenate([put, out, forget, new], 1).T[None]
@@ -133,7 +133,7 @@ def _lstm(x: np.ndarray, kernel: np.ndarray, bias: np.ndarray, forget_bias: floa
 
 
 def _gru(x: np.ndarray, v: Variables, prefix: str) -> np.ndarray:
-    """A GRU, whose gates are update, reset, new for ONNX, and reset, update for TensorFlow."""
+    """A GRU; the order of gates is update, reset, new in ONNX, and reset, update in TensorFlow."""
     units = len(v[f"{prefix}candidate/bias"])
     reset, update = np.split(v[f"{prefix}gates/kernel"], 2, 1)
     ours = np.concatenate([update, reset, v[f"{prefix}candidate/kernel"]], 1).T[None]

@@ -16,7 +16,7 @@ Pair = tuple[int, int]
 @final
 @attrs.frozen(eq=False)
 class Row:
-    """What a layer has computed, and from what; all arrays for oracles are float64, or integers.
+    """The results of a layer, and its inputs; all arrays for oracles are float64 or integers.
 
     Args:
         name: the row's name.
@@ -55,7 +55,7 @@ def pair(value: Any) -> Pair:
 
 
 def paddings(sizes: tuple[int, ...], taps: tuple[int, ...], window: Mapping[str, Any]) -> list[Pair]:
-    """What TensorFlow's padding adds before and after each spatial axis."""
+    """The padding of TensorFlow before and after each spatial axis."""
     if window["padding"] == "valid":
         return [(0, 0) for _ in sizes]
     found = []
@@ -66,7 +66,7 @@ def paddings(sizes: tuple[int, ...], taps: tuple[int, ...], window: Mapping[str,
 
 
 def transposed_paddings(taps: Pair, window: Mapping[str, Any]) -> tuple[list[Pair], list[int]]:
-    """What a transposed convolution cuts off before and after each axis, and adds at the end."""
+    """The crop of a transposed convolution before and after each axis, and the padding at the end."""
     cut, added = [], []
     for count, step in zip(taps, window["strides"], strict=True):
         total = max(count - step, 0) if window["padding"] == "same" else 0

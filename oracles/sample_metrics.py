@@ -147,7 +147,7 @@ def compare(samples: Samples) -> Iterator[Value]:
 
 
 def compare_with_prdc(real: np.ndarray, generated: np.ndarray) -> Iterator[Value]:
-    """Yields what prdc computes."""
+    """Yields the results of prdc."""
     with contextlib.redirect_stdout(io.StringIO()):
         theirs = prdc.compute_prdc(real, generated, nearest_k=5)
     ours = metrics.density_coverage(real, generated, k=5)._asdict()

@@ -87,7 +87,7 @@ def _separable_conv_2d(row: Row, x: Tensor, v: Variables) -> Tensor:
 def _conv_2d_transpose(row: Row, x: Tensor, v: Variables) -> Tensor:
     kernel, window = v["W"], row.window
     cut, added = transposed_paddings(tuple(kernel.shape[:2]), window)
-    # What is added lies behind everything else, so it is added first and the front is cut afterwards.
+    # The padding lies at the end, so it is added before the front is cut off.
     out = F.conv_transpose2d(_first(x), kernel.permute(3, 2, 0, 1), None, window["strides"], 0, 0)
     out = F.pad(out, [0, added[1], 0, added[0]])
     (top, bottom), (left, right) = cut
@@ -130,7 +130,7 @@ def _group_norm(row: Row, x: Tensor, v: Variables) -> Tensor:
 
 
 def _lstm(x: Tensor, kernel: Tensor, bias: Tensor, forget_bias: float = 1.0) -> Tensor:
-    """An LSTM with the weights of a `BasicLSTMCell`, whose gates are input, new, forget, output."""
+    """An LSTM with the weights of a `BasicLSTMCell`; its gates are input, new, forget, output."""
     features, units = x.shape[2], kernel.shape[1] // 4
     put, new, forget, out = torch.split(kernel, units, 1)
     ours = torch.cat([put, forget, new, out], 1).T

@@ -1,1 +1,1 @@
-"""What a release needs: the public names of each wheel, what has changed of them, the state of the tree."""
+"""The parts of a release: the public names of each wheel, their changes, and the state of the tree."""

@@ -1,4 +1,4 @@
-"""Builds the files of a release, checks them, and lists what an installation of them consists of.
+"""Builds the files of a release, checks them, and lists the components of an installation.
 
 uv, twine and CycloneDX's tool do the work, in versions that `tools.txt` pins.
 """
@@ -32,7 +32,7 @@ def check(wheel: str, version: str, out: Path) -> list[Path]:
 
 
 def write_sbom(wheel: str, version: str, place: Path, out: Path) -> Path:
-    """Writes what a fresh installation of a wheel consists of, with versions and licences, as CycloneDX.
+    """Writes the components of a fresh installation of a wheel, with versions and licences, as CycloneDX.
 
     Args:
         wheel: the wheel's short name.

@@ -35,7 +35,7 @@ def fragments(wheel: str, root: Path = ROOT) -> dict[Path, str]:
 
 
 def misnamed(wheel: str, root: Path = ROOT) -> list[str]:
-    """Returns one sentence for each fragment whose name towncrier would not know."""
+    """Returns one sentence for each fragment with a name that towncrier does not support."""
     types = fragment_types()
     return [
         f"{path.relative_to(root)} is called neither <words>.{'.md, <words>.'.join(types)}.md"
@@ -45,7 +45,7 @@ def misnamed(wheel: str, root: Path = ROOT) -> list[str]:
 
 
 def has_entry(wheel: str, version: str, root: Path = ROOT) -> bool:
-    """Tells whether there is anything to say of a version: fragments, or a section that is there already."""
+    """Returns whether the changelog of a version has content: fragments, or an existing section."""
     text = _changelog(wheel, root).read_text(encoding="utf-8")
     section = re.search(rf"^## {re.escape(version)} \(.+\)\n((?:(?!## ).*\n?)*)", text, re.MULTILINE)
     return bool(fragments(wheel, root)) or bool(section and section[1].strip())
@@ -56,7 +56,7 @@ def write_section(wheel: str, version: str, root: Path = ROOT, date: datetime.da
 
     Args:
         wheel: the wheel's short name.
-        version: what is released.
+        version: the version to release.
         root: the working tree of a git repository.
         date: the day of the release, or today.
     """

@@ -1,4 +1,4 @@
-"""Compares two surfaces: what of the older one would no longer work with the newer one."""
+"""Compares two surfaces: uses of the older one that break with the newer one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Breaking:
 
     Attributes:
         name: the public name that it is about.
-        what: what has changed, as the rest of a sentence.
+        what: the change, as the rest of a sentence.
     """
 
     def __init__(self, name: str, what: str) -> None:
@@ -36,7 +36,7 @@ class Breaking:
 
 
 def breaking_changes(before: Surface, now: Surface) -> list[Breaking]:
-    """Returns what breaks, in the order of names.
+    """Returns the breaking changes, in the order of names.
 
     Both surfaces are those of all wheels together: a class may have its members from a class of another one.
     A parameter more that has a default, a new name, a new base class break nothing.
@@ -92,7 +92,7 @@ def _lost_bases(name: str, before: Surface, now: Surface) -> list[str]:
 
 
 def _arguments(older: str, newer: str) -> Iterator[str]:
-    """What breaks of calls that fitted the older arguments."""
+    """Breaking changes for calls with the older arguments."""
     before, now = _parsed(older), _parsed(newer)
     if before is None or now is None:
         return

@@ -24,7 +24,7 @@ from .wheels import ROOT, WHEELS
 
 __all__ = ["main", "make_files"]
 
-# What makes the files of some wheels, each with a version, of a tree, in a folder.
+# Builds the files of some wheels, each with a version, from a tree, in a folder.
 Maker = Callable[[dict[str, str], Path, Path], list[Path]]
 
 
@@ -67,7 +67,7 @@ def main(arguments: list[str], root: Path = ROOT, make: Maker = make_files) -> i
 
 
 def _asked(words: list[str], root: Path, dry: bool) -> dict[str, str]:
-    """The wheels with their versions; none, if the words do not say them."""
+    """The wheels with their versions; empty if the words do not name them."""
     if not dry:
         return {words[0]: words[1]} if len(words) == 2 else {}
     return {} if set(words) - set(WHEELS) else {wheel: version_of(wheel, root) for wheel in words or WHEELS}

@@ -26,11 +26,11 @@ def second_tree(place: Path, root: Path = ROOT) -> Iterator[Path]:
 
 
 def record(wheel: str, version: str, place: Path, root: Path = ROOT) -> str:
-    """Commits what the second tree has changed, moves the branch on to it, and tags it.
+    """Commits the changes of the second tree, moves the branch to the commit, and tags it.
 
     Args:
         wheel: the wheel's short name.
-        version: what it is released as.
+        version: the version of the release.
         place: the second working tree.
         root: the first one, on the branch, at the commit that the second one was made of.
 

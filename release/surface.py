@@ -142,7 +142,7 @@ def _class_lines(public: str, thing: griffe.Class, known: dict[str, str]) -> Ite
 
 
 def _family(thing: griffe.Class, known: dict[str, str]) -> Iterator[griffe.Class]:
-    """A class and those of its bases that are not public, whose members are thus its own."""
+    """A class and its private bases, which contribute to its members."""
     yield thing
     for base in _resolved(thing):
         if isinstance(base, griffe.Class) and base.path not in known:
@@ -172,7 +172,7 @@ def _resolved(thing: griffe.Class) -> Iterator[griffe.Class | str]:
 
 
 def _constructor(thing: griffe.Class) -> str:
-    """The arguments that make an instance; `(...)` where a class of another package says them."""
+    """The constructor's arguments; `(...)` if a class of another package defines them."""
     order = [thing, *_ancestors(thing)]
     for each in order:
         written = each.members.get("__init__")
@@ -250,7 +250,7 @@ def _line(thing: griffe.Object) -> str:
 
 
 def _arguments(function: griffe.Function, bound: bool) -> str:
-    """The arguments as a call sees them, with the text of their defaults and without annotations."""
+    """The arguments of a call, with the text of their defaults and without annotations."""
     parameters = list(function.parameters)[int(bound) :]
     texts, keywords_marked = [], False
     for place, parameter in enumerate(parameters):

@@ -29,7 +29,7 @@ def in_the_way(wheel: str, version: str, root: Path = ROOT, *, dry: bool = False
 
     Args:
         wheel: the wheel's short name.
-        version: what it shall be released as.
+        version: the version to release.
         root: the working tree of a git repository.
         dry: leave out what is a matter of the moment. A version may then be released already.
     """
@@ -66,7 +66,7 @@ def released_versions(wheel: str, root: Path = ROOT) -> list[Version]:
 
 
 def git(root: Path, *arguments: str) -> str:
-    """Runs a command of git, and returns what it prints."""
+    """Runs a git command, and returns its output."""
     done = subprocess.run(["git", *arguments], cwd=root, check=True, capture_output=True, text=True)
     return done.stdout.strip()
 

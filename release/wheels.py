@@ -1,4 +1,4 @@
-"""The five wheels, where they lie, and which of their modules are public."""
+"""The five wheels, their paths, and their public modules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is public is read from sources, and what breaks users' code is found."""
+"""Public names are read from sources, and breaking changes are detected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A release is made as a whole or not at all, and here alone; all on repositories made for the test."""
+"""A release is complete or does not happen, and stays local; all on repositories of the test."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The workflow that publishes fits the tags that releases make, and pins what it runs."""
+"""The publishing workflow matches the tags of releases, and pins its actions."""
 
 from __future__ import annotations
 
