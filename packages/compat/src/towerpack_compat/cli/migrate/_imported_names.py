@@ -53,6 +53,12 @@ class ImportedNames:
         module: the module of the script's `MetadataWrapper`.
         scopes: the scope of each of its nodes.
         table: the names of Tensorpack, for star imports.
+
+    Attributes:
+        statements: the import statements in order, and the objects that each binds, by name.
+        given_by_stars: the names that star imports bind, used or not.
+        has_later_star: whether a star import of another module follows an import of Tensorpack and may hide
+            its names.
     """
 
     def __init__(
@@ -60,29 +66,14 @@ class ImportedNames:
     ) -> None:
         self._scopes = scopes
         self._table = table
-        self._paths: dict[cst.CSTNode, dict[str, str]] = {}
-        self._stars: dict[str, Imported] = {}
-        self._has_later_star = False
+        self.statements: dict[cst.CSTNode, dict[str, str]] = {}
+        self.given_by_stars: dict[str, Imported] = {}
+        self.has_later_star = False
         for node in walk(module):
             if isinstance(node, (cst.Import, cst.ImportFrom)):
-                self._paths[node] = {bound: table.full_path(path) for bound, path in _bindings(node)}
+                self.statements[node] = {bound: table.full_path(path) for bound, path in _bindings(node)}
             if isinstance(node, cst.ImportFrom) and isinstance(node.names, cst.ImportStar):
                 self._add_star(node, table)
-
-    @property
-    def statements(self) -> Mapping[cst.CSTNode, Mapping[str, str]]:
-        """The import statements in order, and the objects that each binds, by name."""
-        return self._paths
-
-    @property
-    def given_by_stars(self) -> Mapping[str, Imported]:
-        """The names that star imports bind, used or not."""
-        return self._stars
-
-    @property
-    def has_later_star(self) -> bool:
-        """Whether a star import of another module follows an import of Tensorpack and may hide its names."""
-        return self._has_later_star
 
     def resolve(self, node: cst.BaseExpression) -> Imported | None:
         """Returns the object that a name, or an attribute of one, refers to; None for anything else."""
@@ -98,22 +89,22 @@ class ImportedNames:
             return None
         found = scope[node.value]
         if not found:
-            return self._stars.get(node.value)
-        if not all(isinstance(each, ImportAssignment) and each.node in self._paths for each in found):
+            return self.given_by_stars.get(node.value)
+        if not all(isinstance(each, ImportAssignment) and each.node in self.statements for each in found):
             return None
         statements = [each.node for each in found if isinstance(each, Assignment)]
-        statements.sort(key=list(self._paths).index)
-        path = self._paths[statements[0]].get(node.value)
+        statements.sort(key=list(self.statements).index)
+        path = self.statements[statements[0]].get(node.value)
         return Imported(path, tuple(statements), node.value) if path else None
 
     def _add_star(self, node: cst.ImportFrom, table: NameTable) -> None:
         module = _module_of(node)
         if not is_of(module, "tensorpack"):
-            paths = [path for bindings in self._paths.values() for path in bindings.values()]
-            self._has_later_star |= any(is_of(path, "tensorpack") for path in paths)
+            paths = [path for bindings in self.statements.values() for path in bindings.values()]
+            self.has_later_star |= any(is_of(path, "tensorpack") for path in paths)
             return
         for name, path in table.given_by_star(module):
-            self._stars.setdefault(name, Imported(path, (node,), None, name))
+            self.given_by_stars.setdefault(name, Imported(path, (node,), None, name))
 
 
 def _bindings(node: cst.Import | cst.ImportFrom) -> Iterator[tuple[str, str]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
+from operator import attrgetter
 from typing import Any
 
 import tensorflow.compat.v1 as tf
@@ -153,20 +154,9 @@ class Trainer(trainers.Trainer):
             max_epoch,
         )
 
-    @property
-    def steps_per_epoch(self) -> int:
-        """The number of steps of an epoch."""
-        return self.loop.steps_per_epoch
-
-    @property
-    def starting_epoch(self) -> int:
-        """The first epoch of this run."""
-        return self.loop.starting_epoch
-
-    @property
-    def max_epoch(self) -> int | None:
-        """The last epoch."""
-        return self.loop.max_epoch
+    steps_per_epoch = property(attrgetter("loop.steps_per_epoch"), doc="The number of steps of an epoch.")
+    starting_epoch = property(attrgetter("loop.starting_epoch"), doc="The first epoch of this run.")
+    max_epoch = property(attrgetter("loop.max_epoch"), doc="The last epoch.")
 
 
 class _StartQueues(Callback):

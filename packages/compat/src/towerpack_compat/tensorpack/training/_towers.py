@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from operator import attrgetter
 from types import TracebackType
 from typing import Any
 
@@ -41,15 +42,8 @@ class BaseTowerContext:
         """Returns what Towerpack's context calls alike: `name`, `is_training`, `index` and others."""
         return getattr(self.inner, name)
 
-    @property
-    def ns_name(self) -> str:
-        """The name scope."""
-        return self.inner.name
-
-    @property
-    def vs_name(self) -> str:
-        """The variable scope."""
-        return self.inner.variable_scope
+    ns_name = property(attrgetter("inner.name"), doc="The name scope.")
+    vs_name = property(attrgetter("inner.variable_scope"), doc="The variable scope.")
 
     @property
     def has_own_variables(self) -> bool:
@@ -149,10 +143,7 @@ class TowerFunc:
         """Builds one replica within a context of Towerpack."""
         return self.inner.build(context, inputs)
 
-    @property
-    def training(self) -> list[trainers.Tower]:
-        """The training towers, as Towerpack's objects."""
-        return self.inner.training
+    training = property(attrgetter("inner.training"), doc="The training towers, as Towerpack's objects.")
 
     @property
     def towers(self) -> TowerTensorHandles:
