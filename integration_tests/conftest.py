@@ -1,4 +1,4 @@
-"""What the tests of the full stack share; nothing heavy, as some environments here have no TensorFlow."""
+"""Fixtures of the tests of the full stack, without TensorFlow, which some environments lack."""
 
 import importlib.util
 import os
@@ -116,7 +116,7 @@ def training():
 
 @pytest.fixture(scope="session")
 def golden():
-    """The module of the trainings whose checkpoints lie in `golden/`."""
+    """The module of the trainings with checkpoints in `golden/`."""
     return load(HERE / "golden" / "golden_training.py")
 
 
@@ -128,7 +128,7 @@ def migration():
 
 @pytest.fixture
 def start(tmp_path):
-    """Starts a script of ours or an example in a process of its own, in an empty directory."""
+    """Starts a script of this folder or an example in a new process, in an empty directory."""
     processes = []
 
     def begin(script, *arguments):
@@ -141,7 +141,7 @@ def start(tmp_path):
             stderr=subprocess.PIPE,
             text=True,
             env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2"},
-            # What shells start in the background ignores Ctrl-C, and so does everything below it.
+            # Background processes of shells ignore Ctrl-C, and so do their child processes.
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
         processes.append(process)
@@ -157,7 +157,7 @@ def start(tmp_path):
 
 @pytest.fixture
 def run(start):
-    """Runs such a script to its end, which should be a good one; returns what it printed, and its errors."""
+    """Runs a script to its end, checks its exit status, and returns its output and its errors."""
 
     def to_the_end(script, *arguments):
         process = start(script, *arguments)
@@ -170,7 +170,7 @@ def run(start):
 
 @pytest.fixture(scope="session")
 def chromium(tmp_path_factory):
-    """A browser of its own, which is asked to talk to nobody."""
+    """A separate browser without network requests."""
     from selenium import webdriver
 
     options = webdriver.ChromeOptions()

@@ -1,4 +1,4 @@
-"""A small training in several processes, whose every number is determined.
+"""A small deterministic training in several processes.
 
 python distributed_training.py LOG_DIR [--engine tf|mpi] [options]
 """
@@ -32,7 +32,7 @@ STEPS = 20
 
 
 class Model(ModelDesc):
-    """Two layers and momentum; batch normalisation and dropout where they shall be."""
+    """Two layers and momentum, with optional batch normalisation and dropout."""
 
     def __init__(self, plain=True, synchronized=False):
         self.plain, self.synchronized = plain, synchronized
@@ -59,7 +59,7 @@ class Model(ModelDesc):
 
 
 class Step(Callback):
-    """Says how far this process is, notes what it has seen, and does to it what a test wants."""
+    """Prints the progress of this process, records its data, and injects the fault of a test."""
 
     chief_only = False
 
@@ -89,7 +89,7 @@ class Step(Callback):
 
 
 class KilledBeside(Callback):
-    """Kills this process from a thread beside the training, so that no callback observes its steps."""
+    """Kills this process from a separate thread, so that no callback observes its steps."""
 
     chief_only = False
 
@@ -169,7 +169,7 @@ def data(args, rank, size):
 
 
 def main(arguments=None):
-    """Runs what the command line asks for."""
+    """Runs the command line."""
     parser = argparse.ArgumentParser()
     parser.add_argument("log_dir", type=Path)
     parser.add_argument("--engine", default="tf", choices=("tf", "mpi", "simple"))

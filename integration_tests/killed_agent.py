@@ -1,4 +1,4 @@
-"""An agent that learns values from a memory, for a process that is killed again and again.
+"""An agent that learns values from a memory, for a process that is killed repeatedly.
 
 python killed_agent.py LOG_DIR EPOCHS [--processes]
 

@@ -179,7 +179,7 @@ def train_two_networks(log_dir):
 
 
 def train_agent(log_dir):
-    """Trains an agent in turns of 16 updates, on steps of CartPoles whose state is saved."""
+    """Trains an agent in turns of 16 updates, on steps of CartPoles with a saved state."""
     import gymnasium
 
     from towerpack_dataflow.envs import VectorEnvState
@@ -220,7 +220,7 @@ def main():
         train_agent(Path(sys.argv[1]))
         return
     each_step = "--each-step" in sys.argv
-    # Whether several steps in one call are faster depends on the machine; here they shall be made.
+    # The automatic choice depends on the speed of the machine; this test needs several steps in one call.
     SpeedTrial.SINGLES, SpeedTrial.is_faster = 0, True
     trainer = SimpleTrainer(configure(Path(sys.argv[1]), each_step))
     assert ("several in one session call" in trainer.explain()) is not each_step

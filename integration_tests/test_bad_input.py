@@ -1,4 +1,4 @@
-"""What users get wrong: each mistake is named, with what was received, what was expected, and what to do."""
+"""Mistakes of users: each error contains the received value, the expected one, and a remedy."""
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ from towerpack_trainers import (
 
 
 class Model(ModelDesc):
-    """One layer; what `change` makes of its logits or cost is what a user got wrong."""
+    """One layer; `change` introduces a mistake into its logits or cost."""
 
     def __init__(self, logits=lambda x: x, cost=lambda cost: cost, size=10):
         self.change_logits, self.change_cost, self.size = logits, cost, size
@@ -214,7 +214,7 @@ def test_an_argument_that_a_layer_does_not_have():
         train(model=Model(logits=logits))
 
 
-# ---- what is looked for and not there
+# ---- missing names and files
 
 
 def test_a_statistic_no_one_produces():

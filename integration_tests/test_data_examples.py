@@ -1,4 +1,4 @@
-"""The examples of data alone, as people run them: each ends with a rate."""
+"""The examples of data, run as scripts: each ends with a rate."""
 
 import re
 import subprocess
@@ -12,7 +12,7 @@ FOLDER = Path(__file__).parents[1] / "examples" / "data"
 
 
 def printed(script, *arguments):
-    """What a script prints, in lines."""
+    """The output of a script, in lines."""
     done = subprocess.run([sys.executable, FOLDER / script, *arguments], capture_output=True, text=True)
     assert done.returncode == 0 and "index_tar" not in done.stderr, done.stderr
     return done.stdout.splitlines()

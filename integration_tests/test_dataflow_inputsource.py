@@ -1,4 +1,4 @@
-"""Dataflow and inputsource in a loop of one's own: no trainer, no callbacks, no layers."""
+"""Dataflow and inputsource in a custom loop: no trainer, no callbacks, no layers."""
 
 import importlib.util
 import threading

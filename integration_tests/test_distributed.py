@@ -75,7 +75,7 @@ def assert_close(one, other):
 
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory):
-    """The end of a training of three processes that nothing happens to, and of one alone."""
+    """The end of an undisturbed training of three processes, and of one process."""
     directory = tmp_path_factory.mktemp("undisturbed")
     assert launch([sys.executable, str(SCRIPT), str(directory / "three")], 3) == 0
     code, output = run(directory, sys.executable, SCRIPT, "alone", "--engine", "simple")
@@ -115,7 +115,7 @@ def trained_alone(directory):
 
 
 def in_this_process(*arguments):
-    """Trains in this process, alone."""
+    """Trains in this process only."""
     spec = importlib.util.spec_from_file_location("distributed_training", SCRIPT)
     script = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(script)
@@ -156,7 +156,7 @@ def test_after_a_kill_the_same_number_ends_with_the_very_same_weights(tmp_path, 
     assert "[launch] rank 2 was killed by SIGKILL" in output
     assert named_by(output, (0, 1), lost=2)
     assert output.count("[0] started") == 2
-    # It went on from the checkpoint of step 10, and nothing of the steps in between was saved.
+    # It resumed from the checkpoint of step 10, and nothing of the steps in between was saved.
     assert "[launch] restart 1 of 1, with 3 processes" in output
     second = output.split("[0] started")[2]
     assert re.findall(r"^\[0\] step (\d+)$", second, re.MULTILINE)[0] == "11"
@@ -184,7 +184,7 @@ def test_a_stopped_process_is_named_within_the_time_out(tmp_path, launched):
 
 
 def assert_only_whole_steps(log_dir, before):
-    """Checkpoints are of finished steps, readable, and hold what their names say."""
+    """Checkpoints belong to finished steps, are readable, and match their names."""
     paths = all_checkpoints(log_dir)
     assert paths
     for path in paths:
@@ -274,13 +274,13 @@ class Network:
         return f"10.213.77.{rank + 1}"
 
     def cut(self, rank):
-        """Pulls the plug: packets are lost, and nobody is told."""
+        """Disconnects a host: packets are lost silently."""
         self._ip("link", "set", f"{self.key}o{rank}", "nomaster")
 
 
 @pytest.fixture
 def network():
-    """Three hosts, if this machine lets us make any."""
+    """Three hosts, if this machine permits network namespaces."""
     if shutil.which("ip") is None:
         pytest.skip("cutting a network needs `ip`, from the package iproute2")
     if os.geteuid() != 0:
@@ -326,13 +326,13 @@ def test_a_cut_network_is_noticed_on_both_sides(tmp_path, network):
     assert codes == [1, 1, 1], texts
     for rank, lost in ((0, 2), (1, 2), (2, 0)):
         assert f"PeerLostError: rank {lost} ({addresses[lost]}) is lost: it sent no heartbeat" in texts[rank]
-    # What comes on top of the time-out is the end of three Python processes.
+    # The time beyond the time-out is the end of three Python processes.
     assert took < PEER_TIMEOUT + 60
     assert_only_whole_steps(tmp_path / "run", before=10**9)
 
 
 def cluster_environment(task):
-    """What tells a process of the cluster who it is, and lets it in."""
+    """The environment variables with the identity and the token of a process."""
     return {"TF_CONFIG": json.dumps(task), "TOWERPACK_TOKEN": "known to these processes alone"}
 
 
@@ -370,11 +370,11 @@ def test_batch_normalisation_and_dropout_resume_too(tmp_path, launched):
 
 
 def test_an_epoch_is_covered_exactly(tmp_path, launched):
-    """Each datapoint once in each epoch, whoever has it."""
+    """Each datapoint occurs once in each epoch, in any process."""
     assert launched(3, SCRIPT, "run", "--max-epoch", 1)[0] == 0
     shards = seen(tmp_path, "run")
     assert len(shards) == 3
-    firsts = [shard[:80] for shard in shards]  # what is prefetched of the next epoch comes after
+    firsts = [shard[:80] for shard in shards]  # prefetched datapoints of the next epoch follow
     assert sorted(number for shard in firsts for number in shard) == list(range(240))
 
 

@@ -43,7 +43,7 @@ TOTAL = 6
 
 
 class Meeting:
-    """Where the threads bring their arrays together."""
+    """The exchange of arrays between the threads."""
 
     def __init__(self, size):
         self.barrier = threading.Barrier(size)
@@ -149,7 +149,7 @@ def points():
 
 
 class Values(Callback):
-    """All variables of the end, and how many steps there were."""
+    """All variables at the end, and the number of steps."""
 
     chief_only = False
 
@@ -233,7 +233,7 @@ def test_a_cluster_of_one_needs_no_server():
 
 def test_start_values_come_from_the_chief():
     def work(communicator):
-        # Seeds that differ would give initial values that differ.
+        # Different seeds would give different initial values.
         config, _ = make_config(communicator.rank, communicator.size, At(1, stop), seed=communicator.rank)
         values = config.callbacks._callbacks[-1]
         SimpleTrainer(config, processes=SynchronousProcesses(communicator)).train()
@@ -370,7 +370,7 @@ def stop_after_saving(callback):
 
 @pytest.mark.slow
 def test_shards_of_batches_go_on_in_the_global_order(tmp_path):
-    """Stopped inside an epoch by three, gone on by two: every batch once, in the order of the whole."""
+    """Stopped inside an epoch with three processes, resumed with two: every batch once, in total order."""
     batches = [[np.full((1, 3), k, np.float32), np.zeros([1], np.float32)] for k in range(12)]
     flow = ShardData(DataFromList(batches, shuffle=True), 0, 1)
     flow.seed(4)
@@ -513,7 +513,7 @@ def test_a_failure_while_building_ends_all():
     assert "RuntimeError: no such layer" in str(chief)
 
 
-# ---- what must be the same in all
+# ---- settings that must be equal in all processes
 
 
 def test_models_that_differ_are_named():
@@ -544,7 +544,7 @@ def test_epochs_that_differ_are_named():
         assert "in the last epoch: 4 instead of 3" in str(error)
 
 
-# ---- trainers of one's own
+# ---- custom trainers
 
 
 class Twice(TowerTrainer):

@@ -63,7 +63,7 @@ def test_the_character_model_trains_and_writes(run, tmp_path):
     found = re.fullmatch(
         r"perplexity (\d+\.\d\d) on held-out text, of (\d+) characters", output.splitlines()[-1]
     )
-    # As unsure as one that knows how frequent each character is: about 26.
+    # The perplexity of a unigram model is about 26.
     assert float(found.group(1)) < 12 < int(found.group(2))
 
     texts = [run("char_rnn.py", "--sample", 60, *small, "--seed", seed)[0] for seed in (1, 2)]
@@ -89,7 +89,7 @@ def test_a_keras_model(run, towers):
 def test_the_own_trainer(run, tmp_path):
     output, _ = run("own_trainer.py", "--devices", *TWO, "--critic-steps", 3, "--epochs", 2)
     found = re.fullmatch(r"distance (\d\.\d{3}) after 400 steps", output.splitlines()[-1])
-    # At first it is that of the given points from the origin, 2.2.
+    # The initial value is the distance of the given points from the origin, 2.2.
     assert float(found.group(1)) < 0.5
 
 
@@ -104,7 +104,7 @@ def test_the_own_trainer_is_short_and_of_public_names(own_trainer):
 
 
 def count_updates(name):
-    """An optimizer that counts in a variable how often it has updated the last bias of one network."""
+    """An optimizer that counts the updates of the last bias of one network in a variable."""
 
     def count(variable):
         if not variable.op.name.endswith("fc1/b"):
@@ -175,7 +175,7 @@ def test_the_own_trainer_trains_its_critic_more_often(play):
 
 @pytest.mark.slow
 def test_the_own_trainer_takes_a_batch_for_each_run(play):
-    """What a batch holds shows in the step that it is for, and not before."""
+    """The content of a batch affects its step, and no earlier one."""
     random = np.random.default_rng(0)
     points = random.normal(size=(16, 8, 2, 2))
     other = points.copy()

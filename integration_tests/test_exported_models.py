@@ -1,4 +1,4 @@
-"""Exported models compute in ONNX Runtime and LiteRT what the predictor computes."""
+"""Exported models give the predictor's results in ONNX Runtime and LiteRT."""
 
 from pathlib import Path
 
@@ -107,7 +107,7 @@ def upsampled(x):
 
 
 def generate(x):
-    """A generator, whose `z` is drawn where it is not given."""
+    """A generator that draws `z` if it is not fed."""
     z = tf.placeholder_with_default(random_uniform("noise", [tf.shape(x)[0], 8]), [None, 8], name="z")
     hidden = tf.reshape(FullyConnected("fc", z, 16, activation=tf.nn.relu), [-1, 2, 2, 4])
     tf.identity(Conv2DTranspose("up", hidden, 1, 4, strides=2, activation=tf.nn.tanh), name="out")

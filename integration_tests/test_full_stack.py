@@ -20,7 +20,7 @@ from towerpack_trainers import ModelDesc, SimpleTrainer, SyncMultiGPUTrainer, Tr
 def statistics(log_dir):
     lines = [json.loads(line) for line in (log_dir / "stats.jsonl").read_text().splitlines()]
     for line in lines:
-        line.pop("QueueInput/queue_size", None)  # tells of time, not of the training
+        line.pop("QueueInput/queue_size", None)  # depends on timing, not on the training
     return lines
 
 
@@ -59,7 +59,7 @@ def test_the_demo_learns_and_leaves_its_files(demo, tmp_path, capsys):
 
 @pytest.fixture(scope="module")
 def undisturbed(training, tmp_path_factory):
-    """A whole run in this process: its directory, its weights, and what it predicts."""
+    """A whole run in this process: its directory, its weights, and its predictions."""
     images = next(iter(BatchData(Digits("test"), 50)))[0]
 
     class Keep(Callback):
@@ -71,7 +71,7 @@ def undisturbed(training, tmp_path_factory):
 
     log_dir = tmp_path_factory.mktemp("undisturbed") / "run"
     keep, weights = Keep(), training.Weights()
-    # At the end, too, so that the latest checkpoint is what predicts in this process.
+    # Also at the end, so that the latest checkpoint has the weights that predict in this process.
     config = training.configure(log_dir, [keep, weights, ModelSaver()])
     SimpleTrainer(config).train()
     return log_dir, weights.values, keep.logits
@@ -95,7 +95,7 @@ def wait_for(process, line):
 
 def assert_goes_on_as_if_undisturbed(training, log_dir, undisturbed):
     whole, values, _ = undisturbed
-    # Written beside the training: the one of step 90 may not have been complete.
+    # Checkpoints are written in the background: that of step 90 may be incomplete.
     assert 80 <= read_checkpoint(log_dir).state["loop"]["global_step"] < values["global_step"]
     weights = training.Weights()
     SimpleTrainer(training.configure(log_dir, [weights], resume="auto")).train()
@@ -157,7 +157,7 @@ def test_a_flow_in_an_attrs_class_is_found():
     assert [list(flow), list(flow)] == [list(expected), list(expected)]
 
 
-# ---- beside each other, and on several devices
+# ---- in parallel, and on several devices
 
 
 @pytest.mark.slow

@@ -64,7 +64,7 @@ def train(log_dir, max_epoch, callbacks, trainer=GANTrainer, **options):
 
 
 def of_generator():
-    """The averages of the generator, and what shows and judges them."""
+    """The averages of the generator, their pictures and their evaluation."""
     ema = EMA(0.9, scope="gen")
     evaluation = InferenceRunner(FLOW, ScalarStats(["gen_sum", "discrim_sum"]))
     grid = SampleGrid("gen/out", rows=3, columns=4)

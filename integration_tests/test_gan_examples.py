@@ -1,4 +1,4 @@
-"""The examples of adversarial networks: short trainings, and what their criteria let pass."""
+"""The examples of adversarial networks: short trainings, and their criteria."""
 
 import json
 from argparse import Namespace

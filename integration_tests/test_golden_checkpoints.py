@@ -1,4 +1,4 @@
-"""Checkpoints that an earlier version wrote load bit for bit, and trainings go on from them.
+"""Checkpoints of an earlier version load bit for bit, and trainings resume from them.
 
 The files in `golden/` are never written again; see `golden/write.py`. How a training goes on is compared with
 an uninterrupted one on this machine: floating point may come to other last bits on another.
@@ -22,13 +22,13 @@ from towerpack_trainers.distributed import Cluster
 
 GOLDEN = Path(__file__).parent / "golden"
 IN_THIS_PROCESS = ["single", "towers", "replicated"]
-ALL = [*IN_THIS_PROCESS, "processes"]  # how those go on in two is in test_golden_two_processes.py
+ALL = [*IN_THIS_PROCESS, "processes"]  # test_golden_two_processes.py resumes these in two processes
 MIDDLE = {"epoch_num": 2, "local_step": 1, "global_step": 7, "steps_per_epoch": 5}
 
 
 @pytest.fixture
 def copied(tmp_path):
-    """Makes a log directory of its own out of a golden one."""
+    """Copies a golden log directory."""
 
     def copy(kind, name="copied"):
         return Path(shutil.copytree(GOLDEN / kind, tmp_path / name))
@@ -42,14 +42,14 @@ def stored_variables(kind):
 
 
 def untimed(callbacks):
-    """States of callbacks, without what tells of time and not of the training."""
+    """States of callbacks, without timings."""
     if not isinstance(callbacks, dict):
         return callbacks
     return {key: untimed(part) for key, part in callbacks.items() if key != "QueueInput/queue_size"}
 
 
 def train(golden, kind, log_dir, **changes):
-    """Trains, in this process alone; returns the record."""
+    """Trains only in this process; returns the record."""
     config, record = golden.configure(kind, log_dir, **changes)
     cluster = None
     if kind == "processes":
@@ -80,7 +80,7 @@ def test_a_golden_checkpoint_is_read_bit_for_bit(golden, kind):
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ALL)
 def test_a_training_begins_where_a_golden_checkpoint_stands(golden, copied, kind):
-    """In one process even what two have saved: their total batch is the same."""
+    """Resumes in one process, even a checkpoint of two: the total batch is the same."""
     stored = read_checkpoint(GOLDEN / kind).state
     allowed = ["world"] if kind == "processes" else []
     record = train(golden, kind, copied(kind), stop_at=8, resume="auto", resume_allow=allowed)
@@ -110,7 +110,7 @@ def test_golden_parameters_load_bit_for_bit(golden, tmp_path, kind, how):
     golden.assert_same_bits(record.begin, stored_variables(kind))
 
 
-# ---- going on
+# ---- resuming
 
 
 @pytest.mark.slow
@@ -136,7 +136,7 @@ def test_a_training_goes_on_as_an_uninterrupted_one(golden, copied, tmp_path, ki
     assert [json.loads(line)["global_step"] for line in lines] == [5, 10, 15]
 
 
-# ---- what cannot be read
+# ---- unreadable files
 
 
 def edit(file, **changes):

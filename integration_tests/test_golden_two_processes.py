@@ -1,4 +1,4 @@
-"""Two processes go on from what two wrote in an earlier version; see `test_golden_checkpoints.py`."""
+"""Two processes resume from a checkpoint of two in an earlier version; see `test_golden_checkpoints.py`."""
 
 import shutil
 import sys
@@ -39,7 +39,7 @@ def shared(arrays):
 
 
 def trained(arrays):
-    """What is the same in both processes at the end; statistics of batches are each one's own."""
+    """The equal parts of both processes at the end; statistics of batches differ."""
     return {name: array for name, array in shared(arrays).items() if not name.endswith("/EMA")}
 
 

@@ -11,7 +11,7 @@ from scipy.io import savemat
 from towerpack_dataflow import DataFromList
 from towerpack_layers import TowerContext
 
-# The figure of each script, what it must exceed, and epochs for that.
+# The figure of each script, its lower limit, and the epochs to reach it.
 FIGURES = {
     "cifar10_resnet.py": ("accuracy", 0.75, 6),
     "svhn.py": ("accuracy", 0.7, 3),
@@ -89,7 +89,7 @@ def test_mixed_labels_are_shares_of_classes(image_example, tmp_path):
     images, shares = next(iter(flow))
     assert images.shape == (16, 32, 32, 3) and images.dtype == np.uint8
     assert shares.shape == (16, 10) and np.allclose(shares.sum(1), 1)
-    # A picture may be mixed with one of its own class, but not all of them are.
+    # Some pictures may be mixed with one of the same class, but not all.
     assert (shares.max(1) < 1).mean() > 0.5
     assert mean.shape == (32, 32, 3)
     (_, labels), *_ = held_out

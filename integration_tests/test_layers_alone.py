@@ -1,4 +1,4 @@
-"""Layers with a plain graph and a plain session: LeNet learns digits."""
+"""Layers with a plain graph and a plain session: LeNet trains on digits."""
 
 import importlib.util
 

@@ -148,7 +148,7 @@ def test_a_resumed_run_draws_the_masks_of_keras_again(tmp_path):
 
 
 class Scale(tf.Module):
-    """A module with a variable of its own, which does not go by the tower."""
+    """A module with a variable outside of the tower's scope."""
 
     def __init__(self):
         super().__init__()

@@ -1,4 +1,4 @@
-"""What `migrate` makes of scripts in Tensorpack's style stays so when run again, and trains."""
+"""Scripts in Tensorpack's style that `migrate` rewrites stay unchanged in a second run, and train."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What `migrate` makes of scripts in Tensorpack's style runs to its end, and reaches what it should."""
+"""Migrated scripts in Tensorpack's style run to their end, and reach their targets."""
 
 import json
 import os
@@ -11,7 +11,7 @@ from towerpack_compat.cli.migrate import migrate_source
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
-# What is reached at the end: a statistic, and whether it lies above or below a value.
+# The final statistic, and its lower or upper limit.
 REACHED = {
     "augmentation": ("validation_accuracy", 0.6, 1.0),
     "dqn": ("expreplay/mean_score", 0.3, 1.0),

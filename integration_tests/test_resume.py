@@ -18,7 +18,7 @@ import pytest
 from towerpack_callbacks.checkpoint import read_checkpoint
 
 KILLS = int(os.environ.get("KILLS", "3"))
-# What of stats.jsonl tells of time, and not of the training.
+# The entries of stats.jsonl that depend on timing, not on the training.
 TIMED = (
     *("QueueInput/queue_size", "input/", "frames_per_second"),
     *("environment_share", "inference_share", "learner_share", "idle_share"),
@@ -26,7 +26,7 @@ TIMED = (
 
 
 def statistics(log_dir):
-    """The lines of stats.jsonl, without what measures time."""
+    """The lines of stats.jsonl, without timings."""
     lines = [json.loads(line) for line in (log_dir / "stats.jsonl").read_text().splitlines()]
     return [{name: value for name, value in line.items() if not name.startswith(TIMED)} for line in lines]
 
@@ -82,7 +82,7 @@ KILLED = [kill_after_some_steps, kill_while_saving, kill_at_any_time]
 
 
 def disturb(start, tmp_path, options, steps, ways, kills, script="killed_training.py"):
-    """Trains undisturbed, and killed so many times; returns the latest checkpoints of both."""
+    """Trains undisturbed, and with a number of kills; returns the latest checkpoints of both."""
     last_step, start_seconds = finish(start(script, tmp_path / "undisturbed", *options))
     assert last_step == steps
     log_dir, moment = tmp_path / "killed", random.Random(kills)

@@ -1,4 +1,4 @@
-"""The data of the examples of sequences: lines of digits, texts, and what counting knows of a text."""
+"""The data of the examples of sequences: lines of digits, texts, and models that count words."""
 
 import importlib
 

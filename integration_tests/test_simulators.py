@@ -1,4 +1,4 @@
-"""Simulators in processes of their own, their master, predictions for many threads, and the learner."""
+"""Simulators in separate processes, their master, predictions for many threads, and the learner."""
 
 import os
 import re

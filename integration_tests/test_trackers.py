@@ -28,7 +28,7 @@ from towerpack_callbacks.checkpoint import (
 )
 from towerpack_callbacks.monitors import CometMonitor, MLflowMonitor, WandbMonitor
 
-# What their own code and its dependencies warn of.
+# Warnings of the trackers' code and its dependencies.
 pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.timeout(600)]
 
 
@@ -78,7 +78,7 @@ class Die(Callback):
 
 
 class GoOn(Callback):
-    """Does what a trainer does that resumes."""
+    """Performs the calls of a resuming trainer."""
 
     def _before_train(self):
         checkpoint = read_checkpoint(self.log_dir)
@@ -118,7 +118,7 @@ def comet(log_dir):
 
 
 def interrupted(log_dir, make_monitor):
-    """A run that is killed at step 4, and goes on from its checkpoint of step 2."""
+    """A run that is killed at step 4, and resumes from its checkpoint of step 2."""
     command = [sys.executable, __file__, make_monitor.__name__, str(log_dir)]
     assert subprocess.run(command, timeout=280, cwd=log_dir).returncode == -signal.SIGKILL
     train(log_dir, make_monitor(log_dir), before=[GoOn()])

@@ -58,7 +58,7 @@ class Model(ModelDesc):
 
 
 class Look(Callback):
-    """Keeps what the graph's collections hold, and the values at the beginning."""
+    """Records the graph's collections and the initial values."""
 
     def _setup_graph(self):
         # A replicated tower has copies, with names that begin with its own.

@@ -1,4 +1,4 @@
-"""From a worker process into the graph: one copy, made by the worker, and no other."""
+"""From a worker process into the graph: the only copy is made by the worker."""
 
 import re
 from pathlib import Path
@@ -56,7 +56,7 @@ def running(source):
 
 
 def address_of(tensor):
-    """An op that tells where a tensor's buffer lies."""
+    """An op that returns the address of a tensor's buffer."""
     return tf.numpy_function(lambda array: np.int64(array.__array_interface__["data"][0]), [tensor], tf.int64)
 
 

@@ -1,4 +1,4 @@
-"""A small training on digits whose every number is determined, for processes that are interrupted.
+"""A small deterministic training on digits, for processes that are interrupted.
 
 python training.py LOG_DIR [--resume] [--tell STEP] [--fail INDEX]
 python training.py LOG_DIR --predict FILE
@@ -96,7 +96,7 @@ class Tell(Callback):
 
 
 class Hold(Tell):
-    """Goes on to a step, but not to the end."""
+    """Continues to a step before the end."""
 
     def _trigger_step(self):
         if self.global_step == self.step:
@@ -134,7 +134,7 @@ def configure(log_dir, callbacks=(), fail=None, **changes):
 
 
 def predict(log_dir, images):
-    """What the latest checkpoint says of images."""
+    """The predictions of the latest checkpoint for images."""
     config = PredictConfig(
         model=Model(), session_init=SaverRestore(log_dir), input_names=["image"], output_names=["logits"]
     )
@@ -143,7 +143,7 @@ def predict(log_dir, images):
 
 
 def main():
-    """Runs what the command line asks for."""
+    """Runs the command line."""
     parser = argparse.ArgumentParser()
     parser.add_argument("log_dir", type=Path)
     parser.add_argument("--resume", action="store_true")

@@ -1,4 +1,4 @@
-"""The trainings whose checkpoints lie here: tiny, without a random op, with much that has a state.
+"""The trainings of the checkpoints in this folder: tiny, without random ops, with many stateful parts.
 
 As a script it is one of the processes that train together: `python golden_training.py LOG_DIR [options]`.
 """
@@ -61,7 +61,7 @@ TOTAL, STEPS_PER_EPOCH, EPOCHS = 8, 5, 3  # datapoints of one step, of all tower
 SAVED_STEP, LAST_STEP = 7, STEPS_PER_EPOCH * EPOCHS
 TWO = ["/cpu:0", "/cpu:1"]
 
-# By kind: how many towers take a batch each, and the optimizer.
+# By kind: the number of towers, each with a batch, and the optimizer.
 KINDS = {
     "single": (1, tf.train.AdamOptimizer),
     "towers": (2, lambda rate: tf.train.MomentumOptimizer(rate, 0.9)),
@@ -171,7 +171,7 @@ def configure(kind, log_dir, rank=0, size=1, stop_at=None, **changes):
     held_out = DataFromArrays([steady(21, 4)[::-1], steady(21)], shuffle=False)
     values = {
         "model": model,
-        # Not dataflow=, which measures how long datapoints take before it chooses how to feed them.
+        # Not dataflow=, which measures the duration of datapoints before it chooses an input.
         "data": QueueInput(data(TOTAL // (towers * size), rank, size)),
         "callbacks": [
             record,
@@ -216,7 +216,7 @@ def assert_same_bits(arrays, others):
 
 
 def assert_ends_as(whole, others, golden_is_ours):
-    """Runs that went on from a golden checkpoint end alike, and as an uninterrupted run of this machine.
+    """Runs resumed from a golden checkpoint end alike, and like an uninterrupted run on this machine.
 
     Where this machine comes to other bits before the golden step, they do so but for rounding.
     """
@@ -244,13 +244,13 @@ def save_arrays(path, arrays):
 
 
 def load_arrays(path):
-    """What `save_arrays` wrote."""
+    """The arrays written by `save_arrays`."""
     with np.load(path) as archive:
         return {name.replace("|", "/"): array for name, array in archive.items()}
 
 
 def main():
-    """Trains in this process and those beside it, and writes what each has recorded."""
+    """Trains in this process and its peers, and writes the record of each."""
     parser = argparse.ArgumentParser()
     parser.add_argument("log_dir", type=Path)
     parser.add_argument("--stop-at", type=int)

@@ -31,7 +31,7 @@ def train(kind, log_dir, stop_at, resume=None):
 
 
 def write(kind, target, scratch):
-    """Stops a training in the middle of an epoch, and keeps what goes on from there."""
+    """Stops a training in the middle of an epoch, and keeps the files for its resumption."""
     log_dir, made = scratch / kind, scratch / f"{kind}-golden"
     train(kind, log_dir, SAVED_STEP + 1)
     shutil.copytree(log_dir / f"model-{SAVED_STEP}", made / f"model-{SAVED_STEP}")
@@ -41,11 +41,11 @@ def write(kind, target, scratch):
     taken = train(kind, log_dir, SAVED_STEP + 1, resume="auto")
     arrays = {f"{name}{tower}": array for tower, pair in enumerate(taken) for name, array in zip("xy", pair)}
     save_arrays(made / "next_taken.npz", arrays)
-    shutil.copytree(made, target)  # fails if it is there
+    shutil.copytree(made, target)  # fails if it exists
 
 
 def main():
-    """Writes what is missing; 1 if there was nothing to write."""
+    """Writes missing checkpoints; returns 1 if none is missing."""
     missing = [kind for kind in KINDS if not (HERE / kind).exists()]
     if not missing:
         print("all golden checkpoints are there, and none is ever written again", file=sys.stderr)

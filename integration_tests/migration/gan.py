@@ -1,4 +1,4 @@
-"""A generator of digits, with a trainer of its own."""
+"""A generator of digits, with a custom trainer."""
 import numpy as np
 import tensorflow as tf
 from sklearn.datasets import load_digits

@@ -1,4 +1,4 @@
-"""A network that is trained, then asked for single digits, and exported."""
+"""A network that is trained, predicts single digits, and is exported."""
 import os
 import numpy as np
 import tensorflow as tf

@@ -1,4 +1,4 @@
-"""Callbacks and an inferencer of one's own."""
+"""Custom callbacks, and a custom inferencer."""
 import operator
 import numpy as np
 import tensorflow as tf
@@ -31,7 +31,7 @@ class ConfusionMatrix(Inferencer):
 
 
 class WatchBias(Callback):
-    """Records the bias of the last layer, and asks the network for a digit."""
+    """Records the bias of the last layer, and predicts a digit."""
 
     _chief_only = False
 

@@ -1,4 +1,4 @@
-"""A recurrent network that reads the rows of digits and says each next row, as language models were written."""
+"""A recurrent network that predicts the next row of digits, in the style of language models."""
 import numpy as np
 import tensorflow as tf
 from sklearn.datasets import load_digits
