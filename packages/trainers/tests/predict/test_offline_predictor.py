@@ -78,6 +78,7 @@ def test_a_checkpoint_of_a_training_predicts_though_the_model_counts_steps(kit, 
 
     settings = {"model": Counting(), "dataflow": kit.net_data(), "optimizer": tf.train.AdamOptimizer(0.01)}
     SimpleTrainer(configure(callbacks=[ModelSaver()], extra_callbacks=None, **settings)).train()
+    caplog.clear()
     caplog.set_level("INFO")
     for model, output in ((kit.Net(), "logits"), (Counting(), "steps_so_far")):
         init, wanted = SaverRestore(tmp_path / "run" / "latest"), {"input_names": ["image"]}

@@ -111,7 +111,7 @@ def test_a_config_that_cannot_be_sent():
 def test_gpus_are_those_visible_to_this_process(monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "5")
     predictor = MultiProcessDatasetPredictor(config(), FLOW, processes=1, gpus=[1])
-    with predictor, pytest.raises(ConfigError, match="names GPU 1, but CUDA_VISIBLE_DEVICES='5' lets"):
+    with predictor, pytest.raises(ConfigError, match="names GPU 1, but CUDA_VISIBLE_DEVICES='5' allows"):
         predictor.get_all_result()
 
 

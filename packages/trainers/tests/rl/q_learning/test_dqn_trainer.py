@@ -201,7 +201,7 @@ def test_single_frames_of_stacks_are_stored(train, walks, box, valuer):
     memory = Watched(ReplayBuffer(((2,), "float32"), ((), "int64"), 500, **frames))
     train(envs=Stacked(4), model=Model, memory=memory)
     assert memory.added[0][0][0].shape == (4, 2)
-    with pytest.raises(ConfigError, match=r"frame_stack=3, .* observations of shape \(2,\)"):
+    with pytest.raises(ConfigError, match=r"frame_stack=3; .* observations of shape \(2,\)"):
         train(memory=ReplayBuffer(((2,), "float32"), ((), "int64"), 500, frame_stack=3))
 
 
