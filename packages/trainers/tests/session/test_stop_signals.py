@@ -1,11 +1,14 @@
 """Ctrl-C and SIGTERM in each phase of a training."""
 
+import contextlib
 import os
 import signal
 import socket
 import subprocess
 import sys
 import threading
+import time
+import warnings
 
 import pytest
 
@@ -123,6 +126,48 @@ def test_an_error_on_the_way_out_takes_precedence():
         signals.begin()
         send(signal.SIGTERM)
         raise OSError("disk full")
+
+
+@pytest.fixture
+def fork():
+    """A function that forks a process that sleeps, and returns its id; it is killed at the end."""
+    forked = []
+
+    def begin():
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # newer Pythons warn of threads
+            child = os.fork()
+        if not child:
+            try:
+                time.sleep(60)
+            finally:
+                os._exit(1)
+        forked.append(child)
+        return child
+
+    yield begin
+    for child in forked:
+        with contextlib.suppress(ProcessLookupError, ChildProcessError):
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+
+
+@pytest.mark.parametrize("number", HANDLERS)
+def test_signals_of_a_forked_process_are_its_own(fork, number):
+    with StopSignals(cancel=pytest.fail) as signals:
+        signals.begin()
+        child = fork()
+        time.sleep(0.2)  # it begins to sleep; a signal before that ends it, too
+        os.kill(child, number)
+        _, status = os.waitpid(child, 0)
+        assert os.waitstatus_to_exitcode(status) == (1 if number == signal.SIGINT else -signal.SIGTERM)
+        time.sleep(0.2)
+        assert signals.requested is None
+
+
+def test_a_forked_process_does_not_delay_the_end(fork):
+    with StopSignals(cancel=pytest.fail):
+        fork()
 
 
 def test_signals_to_process_and_group_count_as_one():

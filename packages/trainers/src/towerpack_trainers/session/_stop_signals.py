@@ -10,6 +10,7 @@ import socket
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Any, final
@@ -22,6 +23,19 @@ _IGNORES_CTRL_C = (
     "This process was started to ignore SIGINT, as shells do for background jobs: Ctrl-C does not end "
     "this training. Use `kill %d` (SIGTERM) to end it and save."
 )
+
+
+# Hooks of `os.register_at_fork` stay for the life of a process.
+_watching: weakref.WeakSet[StopSignals] = weakref.WeakSet()
+
+
+def _let_go_in_child() -> None:
+    for signals in list(_watching):
+        signals._let_go_in_child()
+    _watching.clear()
+
+
+os.register_at_fork(after_in_child=_let_go_in_child)
 
 
 @final
@@ -39,6 +53,8 @@ class StopSignals:
 
     A Python signal handler runs between two instructions, and so not while a step waits for data. Therefore
     a thread receives signals as well: the C library writes them to a socket (`signal.set_wakeup_fd`).
+
+    A forked process inherits none of it: it would write its own signals to that socket, and keep it open.
 
     Outside of the main thread nothing is installed, and signals that the process ignores or handles itself
     are not changed. At the end the original state is restored; then the exception of the signal is raised:
@@ -127,9 +143,12 @@ class StopSignals:
                 signal.signal(number, handler)
         if self._reader is not None:
             signal.set_wakeup_fd(self._old_wakeup, warn_on_full_buffer=False)
+            # Closing alone would not end the thread while a forked process has the socket.
+            self._writer.shutdown(socket.SHUT_RDWR)
             self._writer.close()
             self._thread.join()
             self._reader.close()
+            _watching.discard(self)
         if self.requested is None or isinstance(error, (KeyboardInterrupt, SystemExit)):
             return
         # An error on the way out takes precedence, unless our own cancelling caused it.
@@ -153,6 +172,16 @@ class StopSignals:
         self._old_wakeup = signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
         self._thread = threading.Thread(target=self._watch, name="towerpack-signals", daemon=True)
         self._thread.start()
+        _watching.add(self)
+
+    def _let_go_in_child(self) -> None:
+        """Restores the state from before, in a process that was just forked from this one."""
+        signal.set_wakeup_fd(-1)
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+        assert self._reader is not None
+        self._reader.close()
+        self._writer.close()
 
     def _watch(self) -> None:
         assert self._reader is not None
