@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 from cases import CASES, flat
 
-AREAS = ("augmentor", "flow", "file", "tool")
+AREAS = ("augmentor", "flow", "file", "tool", "layer")
 SECONDS = 20  # that a case may take
 
 
@@ -68,7 +68,7 @@ def prepare() -> None:
     vars(np).update(object=object, bool=bool, int=int, float=float)
     import tensorflow.compat.v1 as tensorflow
 
-    tensorflow.disable_eager_execution()
+    tensorflow.disable_v2_behavior()
     sys.modules["tensorflow"] = tensorflow
     logging.getLogger("tensorflow").setLevel("ERROR")
 

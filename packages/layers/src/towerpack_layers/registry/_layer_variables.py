@@ -27,6 +27,16 @@ class VariableHolder(SimpleNamespace):
         """Returns the variables in the order of their creation."""
         return list(vars(self).values())
 
+    @property
+    def moving_mean(self) -> Any:
+        """The variable `mean` of a normalization layer, by the name in `tf.layers` and Tensorpack."""
+        return self.mean
+
+    @property
+    def moving_variance(self) -> Any:
+        """The variable `variance` of a normalization layer, by the name in `tf.layers` and Tensorpack."""
+        return self.variance
+
 
 def attach_variables(tensor: tf.Tensor, **variables: Any) -> tf.Tensor:
     """Sets `tensor.variables` to a holder of the variables that are not `None`, and returns the tensor.

@@ -330,3 +330,11 @@ def test_sizes_and_rates_of_numpy(run: Run) -> None:
         "bn", tf.ones([2, 3]), np.int64(1), training=True, momentum=np.float32(0.5), epsilon=np.float64(1e-3)
     )
     assert run(out).tolist() == [[0.0] * 3] * 2
+
+
+def test_moving_averages_have_both_names() -> None:
+    with tf.Graph().as_default():
+        held = BatchNorm("bn", tf.ones([2, 3]), training=True).variables
+    assert held.moving_mean is held.mean
+    assert held.moving_variance is held.variance
+    assert len(held.all()) == 4, "each variable is listed once"
