@@ -53,9 +53,26 @@ def test_tensorflow_is_its_first_version_in_files_of_users_alone(python, tmp_pat
     assert printed.rstrip().endswith("tensorflow a:0")
 
 
+@pytest.mark.slow
+def test_parts_of_contrib_and_whole_floats_as_dimensions(python) -> None:
+    code = INSTALLED + (
+        "import tensorflow as tf\n"
+        "from tensorflow.contrib.compiler import xla\n"
+        "from tensorflow.contrib.framework import add_model_variable, arg_scope, list_variables, nest\n"
+        "from tensorflow.contrib.slim.nets import resnet_utils\n"
+        "weights = tf.get_variable('w', [6 / 2, 4])\n"
+        "add_model_variable(weights)\n"
+        "print(weights.shape, [v.name for v in tf.model_variables()], callable(xla.compile))\n"
+        "try: tf.TensorShape([2.5])\n"
+        "except TypeError: print('refused')\n"
+    )
+    assert python(code=code).split("\n")[-3:-1] == ["(3, 4) ['w:0'] True", "refused"]
+
+
 def test_names_that_numpy_has_removed_are_back(python) -> None:
     code = INSTALLED + "import numpy as np; print(np.zeros(2, np.float).dtype, np.int(3), np.bool(1))"
-    assert python(code=code).split() == ["float64", "3", "True"]
+    code += "; print(np.dtype(np.sctypes['uint'][1]))"
+    assert python(code=code).split() == ["float64", "3", "True", "uint16"]
 
 
 def test_the_real_tensorpack_is_refused_by_name(python, tmp_path: Path) -> None:

@@ -36,6 +36,13 @@ _OF_NUMPY: dict[str, Any] = {
     "cumproduct": np.cumprod,
     "round_": np.round,
     "row_stack": np.vstack,
+    "sctypes": {
+        "int": [np.int8, np.int16, np.int32, np.int64],
+        "uint": [np.uint8, np.uint16, np.uint32, np.uint64],
+        "float": [np.float16, np.float32, np.float64, np.longdouble],
+        "complex": [np.complex64, np.complex128, np.clongdouble],
+        "others": [bool, object, bytes, str, np.void],
+    },
     "in1d": lambda first, second, **options: np.isin(np.ravel(first), second, **options),
 }
 _CHILDREN = str(Path(__file__).parent / "children")

@@ -313,3 +313,42 @@ with tf.Graph().as_default():
     assert "summed 10" in printed
     assert "RemoteDataZMQ(addr2=...) has no counterpart" in printed
     assert "found True" in printed
+
+
+@pytest.mark.slow
+def test_a_model_of_an_older_release_reads_a_flow_through_a_dataset(python, tmp_path: Path) -> None:
+    printed = run(
+        python,
+        tmp_path,
+        """
+class Older(ModelDesc):
+    def _get_inputs(self):
+        return [InputDesc(tf.uint8, [None, 2], 'x'), InputDesc(tf.float64, (None,), 'y')]
+
+    def _build_graph(self, inputs):
+        x, y = inputs
+        assert x.shape.as_list() == [None, 2]
+        self.cost = Model().build_graph(tf.cast(x, tf.float32), tf.cast(y, tf.float32))
+
+    def _get_optimizer(self):
+        return Model().optimizer()
+
+class Row(Callback):
+    def _after_train(self):
+        print('weights:', self.trainer.sess.run(tf.trainable_variables()[0]).tolist())
+
+def rows():
+    return MapData(flow(), lambda dp: [dp[0], dp[1].astype('float64')])
+
+source = TFDatasetInput(RepeatedData(rows(), -1))
+config = TrainConfig(model=Older(), data=source, callbacks=[Row()], steps_per_epoch=1, max_epoch=1)
+launch_train_with_config(config, SimpleTrainer())
+""",
+    )
+    # The first batch has x = (k, 1) and y = 2 k for k < 4: the errors are 1 - k, and the rate is 0.1.
+    expected = [
+        1 - 0.1 * sum(2 * (1 - k) * k for k in range(4)) / 4,
+        1 - 0.1 * sum(2 * (1 - k) for k in range(4)) / 4,
+    ]
+    values = json.loads(printed.split("weights:", 1)[1].splitlines()[0])
+    assert values == pytest.approx(expected, rel=1e-5)

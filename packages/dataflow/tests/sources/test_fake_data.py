@@ -26,6 +26,12 @@ def test_shapes_dtypes_and_domains():
     assert flow.addressable
 
 
+def test_shapes_of_any_iterable():
+    [(array, numbers)] = FakeData([np.array([2, 3]), range(4, 6)], 1)
+    assert array.shape == (2, 3)
+    assert numbers.shape == (4, 5)
+
+
 def test_constant_data_are_the_same_in_each_pass():
     flow = FakeData([[2]], 3, random=False)
     values = {array.tobytes() for _ in range(2) for (array,) in flow}

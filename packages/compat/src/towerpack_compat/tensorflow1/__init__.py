@@ -32,7 +32,19 @@ def tensorflow() -> types.ModuleType:
             '`pip install "towerpack-compat[full]"`.'
         ) from error
     real.compat.v1.disable_eager_execution()
+    _accept_whole_floats(real.compat.v1.Dimension)
     return importlib.import_module("towerpack_compat.tensorflow1.api")
+
+
+def _accept_whole_floats(dimension: Any) -> None:
+    """Makes a dimension of a float without a fraction, such as `channels / 2`, as TensorFlow 1 does."""
+    before = dimension.__init__
+
+    @functools.wraps(before)
+    def __init__(self: Any, value: Any) -> None:
+        before(self, int(value) if isinstance(value, float) and value.is_integer() else value)
+
+    dimension.__init__ = __init__
 
 
 def import_for_user(name: str, fromlist: Sequence[str]) -> Any:

@@ -65,17 +65,22 @@ def _distribution(uniform: bool) -> str:
     return "uniform" if uniform else "truncated_normal"
 
 
+def _framework() -> types.SimpleNamespace:
+    """Returns tf_slim's variables and scopes of arguments, and functions that TensorFlow still has."""
+    repair_slim()
+    parts = [importlib.import_module(f"tf_slim.ops.{part}") for part in ("arg_scope", "variables")]
+    names = {name: getattr(part, name) for part in parts for name in part.__all__}
+    names |= {name: getattr(tf.train, name) for name in ("list_variables", "load_variable")}
+    return types.SimpleNamespace(**names, argsort=tf.argsort, nest=tf.nest)
+
+
 _MADE = {
     "slim": repair_slim,  # TensorFlow 1's behaviour: layers train in all towers by default
     "layers": _layers,
     "rnn": _rnn,
-    "framework": lambda: types.SimpleNamespace(
-        argsort=tf.argsort,
-        nest=tf.nest,
-        get_or_create_global_step=tf.train.get_or_create_global_step,
-        get_global_step=tf.train.get_global_step,
-        list_variables=tf.train.list_variables,
-        load_variable=tf.train.load_variable,
+    "framework": _framework,
+    "compiler": lambda: types.SimpleNamespace(
+        xla=importlib.import_module("tensorflow.python.compiler.xla.xla")
     ),
 }
 

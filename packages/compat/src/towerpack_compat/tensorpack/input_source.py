@@ -13,7 +13,7 @@ import towerpack_callbacks as callbacks
 import towerpack_inputsource as sources
 from towerpack_dataflow import DataFlow, MapData
 
-__all__ = ["BatchQueueInput", "FeedInput", "InputCallback", "QueueInput"]
+__all__ = ["BatchQueueInput", "FeedInput", "InputCallback", "QueueInput", "TFDatasetInput"]
 
 
 class InputCallback(callbacks.Callback):
@@ -67,15 +67,12 @@ def _as(component: Any, dtype: np.dtype[Any]) -> Any:
     return component if dtype.kind == "O" else np.asarray(component, dtype)
 
 
-def _casting(flow: Any) -> tuple[Any, _Cast]:
-    cast = _Cast()
-    return (MapData(flow, cast) if isinstance(flow, DataFlow) else flow), cast
-
-
 class _CastingSource:
     """A source that casts datapoints to the dtypes passed to `setup`."""
 
-    _cast: _Cast
+    def _casting(self, flow: Any) -> Any:
+        self._cast = _Cast()
+        return MapData(flow, self._cast) if isinstance(flow, DataFlow) else flow
 
     def setup(self, specs: Any) -> Any:
         self._cast.declare(specs)
@@ -91,8 +88,7 @@ class FeedInput(_CastingSource, sources.FeedInput):  # type: ignore[misc]
     """
 
     def __init__(self, ds: Any, infinite: bool = True) -> None:
-        flow, self._cast = _casting(ds)
-        super().__init__(flow, infinite=infinite)
+        super().__init__(self._casting(ds), infinite=infinite)
 
 
 class QueueInput(_CastingSource, sources.QueueInput):  # type: ignore[misc]
@@ -104,8 +100,7 @@ class QueueInput(_CastingSource, sources.QueueInput):  # type: ignore[misc]
     """
 
     def __init__(self, ds: Any, queue: Any = None) -> None:
-        flow, self._cast = _casting(ds)
-        super().__init__(flow, queue=queue)
+        super().__init__(self._casting(ds), queue=queue)
 
 
 class BatchQueueInput(_CastingSource, sources.BatchQueueInput):  # type: ignore[misc]
@@ -118,6 +113,24 @@ class BatchQueueInput(_CastingSource, sources.BatchQueueInput):  # type: ignore[
     """
 
     def __init__(self, ds: Any, batch_size: int, queue: Any = None) -> None:
-        flow, self._cast = _casting(ds)
-        super().__init__(flow, batch_size)
+        super().__init__(self._casting(ds), batch_size)
         self._queue = queue
+
+
+class TFDatasetInput(sources.TFDatasetInput):  # type: ignore[misc]
+    """Reads a `tf.data.Dataset`, or a flow through one.
+
+    Args:
+        dataset: the dataset or the flow.
+    """
+
+    def __init__(self, dataset: Any) -> None:
+        def of_flow() -> Any:
+            return self.dataflow_to_dataset(dataset, [spec.dtype for spec in self._signature])
+
+        super().__init__(of_flow if isinstance(dataset, DataFlow) else dataset)
+
+    def setup(self, specs: Any) -> Any:
+        """Sets the inputs of the model, by whose dtypes a flow is read."""
+        self._signature = specs
+        return super().setup(specs)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, final
 
 import numpy as np
@@ -54,7 +54,8 @@ class FakeData(DataFlow):
         domain: Domain | Sequence[Domain] = (0, 1),
     ) -> None:
         """Checks and stores the arguments; draws nothing."""
-        if not isinstance(shapes, (list, tuple)) or not all(isinstance(one, (list, tuple)) for one in shapes):
+        # A shape is any iterable, such as a tf.TensorShape.
+        if not isinstance(shapes, (list, tuple)) or not all(isinstance(one, Iterable) for one in shapes):
             raise ArgumentError(f"shapes is a list of shapes, one for each component; received {shapes!r}")
         self._shapes = [tuple(arguments.count("an axis", axis, least=0) for axis in one) for one in shapes]
         self._size = arguments.count("size", size)

@@ -28,6 +28,13 @@ __all__ = [
 ]
 
 
+def _of_older_release(model: Any, name: str) -> Any:
+    """Returns the method of a model that was written for Tensorpack 0.8 or before."""
+    if not hasattr(model, name):
+        raise NotImplementedError
+    return getattr(model, name)
+
+
 class ModelDescBase:
     """Describes a model: its inputs, and the function that builds a replica."""
 
@@ -48,11 +55,12 @@ class ModelDescBase:
 
     def inputs(self) -> Sequence[Any]:
         """Returns a `tf.TensorSpec` or a placeholder for each input."""
-        raise NotImplementedError
+        return _of_older_release(self, "_get_inputs")()
 
     def build_graph(self, *args: Any) -> Any:
         """Builds a replica."""
-        raise NotImplementedError
+        _of_older_release(self, "_build_graph")(list(args))
+        return getattr(self, "cost", None)
 
     @property
     def training(self) -> bool:
@@ -78,7 +86,7 @@ class ModelDesc(ModelDescBase):
 
     def optimizer(self) -> tf.train.Optimizer:
         """Creates the optimizer."""
-        raise NotImplementedError
+        return _of_older_release(self, "_get_optimizer")()
 
 
 class TrainConfig:
@@ -168,12 +176,8 @@ class AutoResumeTrainConfig(TrainConfig):
 
 def apply_default_prefetch(input_source_or_dataflow: Any, trainer: Any) -> InputSource:
     """Returns an input source for a flow: a prefetching one for several towers, otherwise a feeding one."""
-    if isinstance(input_source_or_dataflow, InputSource):
-        source = input_source_or_dataflow
-    elif type(trainer) is SimpleTrainer:
-        source = FeedInput(input_source_or_dataflow)
-    else:
-        source = QueueInput(input_source_or_dataflow)
+    given, kind = input_source_or_dataflow, FeedInput if type(trainer) is SimpleTrainer else QueueInput
+    source = given if isinstance(given, InputSource) else kind(given)
     if len(getattr(trainer, "devices", ())) > 1 and isinstance(source, QueueInput):
         source = StagingInput(source)
     return source
@@ -193,13 +197,6 @@ def launch_train_with_config(config: TrainConfig, trainer: SingleCostTrainer) ->
     model: Any = config.model
     source = apply_default_prefetch(config.data or config.dataflow, trainer)
     trainer.setup_graph(model.get_input_signature(), source, model.build_graph, model.get_optimizer)
-    trainer.train_with_defaults(
-        callbacks=config.callbacks,
-        monitors=config.monitors,
-        session_creator=config.session_creator,
-        session_init=config.session_init,
-        steps_per_epoch=config.steps_per_epoch,
-        starting_epoch=config.starting_epoch,
-        max_epoch=config.max_epoch,
-        extra_callbacks=config.extra_callbacks,
-    )
+    names = ("callbacks", "monitors", "session_creator", "session_init", "steps_per_epoch", "starting_epoch")
+    arguments = {name: getattr(config, name) for name in (*names, "max_epoch", "extra_callbacks")}
+    trainer.train_with_defaults(**arguments)

@@ -119,13 +119,9 @@ def call_only_once(function: Any) -> Any:
 
 
 @functools.cache
-def _logged(message: str, func: str) -> None:
-    getattr(logger, func)(message)
-
-
 def log_once(message: str, func: str = "info") -> None:
     """Logs a message once."""
-    _logged(message, func)
+    getattr(logger, func)(message)
 
 
 _executed: set[tuple[str, int]] = set()
@@ -324,9 +320,7 @@ def download(url: str, dir: str, filename: str | None = None, expect_size: int |
 
 def recursive_walk(rootdir: str) -> Iterator[str]:
     """Yields the paths of all files below a directory."""
-    for folder, _, files in os.walk(rootdir):
-        for file in files:
-            yield os.path.join(folder, file)
+    return (os.path.join(folder, file) for folder, _, files in os.walk(rootdir) for file in files)
 
 
 def get_dataset_path(*args: str) -> str:
