@@ -97,3 +97,9 @@ def test_slim_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "tf_slim", None)
     with pytest.raises(ImportError, match=r"pip install 'towerpack-layers\[slim\]'"):
         enable_slim()
+
+
+def test_batch_norm_takes_a_tensor_as_is_training(run: Run) -> None:
+    training = tf.placeholder_with_default(True, [])
+    out = slim.batch_norm(tf.constant([[1.0], [3.0]]), is_training=training)
+    np.testing.assert_allclose(run(out), [[-1.0], [1.0]], atol=1e-2)

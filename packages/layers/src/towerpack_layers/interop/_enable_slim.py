@@ -70,6 +70,7 @@ def repair_slim() -> Any:
             f"enable_slim: {error}. Install it with: pip install 'towerpack-layers[slim]'"
         ) from error
     layers.normalization_layers = normalization
+    utils.control_flow_ops = _OldControlFlow
     if not isinstance(utils.ops, _OldOps):
         _find_moved_classes(utils.ops)
     return tf_slim
@@ -95,6 +96,15 @@ class _OldOps:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._ops, name)
+
+
+@final
+class _OldControlFlow:
+    """The function of TensorFlow's `control_flow_ops` that tf_slim calls for a tensor `is_training`."""
+
+    @staticmethod
+    def cond(pred: Any, true_fn: Any, false_fn: Any, name: str | None = None) -> Any:
+        return tf.cond(pred, true_fn, false_fn, name=name)
 
 
 def _training_by_tower(original: Any, current_arg_scope: Callable[[], Any]) -> Any:
