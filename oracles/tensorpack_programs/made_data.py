@@ -192,7 +192,7 @@ def _speech(folder: Path, rng: np.random.Generator) -> None:
 
 def _zip(path: Path, rng: np.random.Generator) -> None:
     with zipfile.ZipFile(path, "w") as archive:
-        for k in range(40):
+        for k in range(96):
             done, data = cv2.imencode(".jpg", _photograph(rng, 400, 420))
             assert done
             archive.writestr(f"train2017/{k:012d}.jpg", io.BytesIO(data.tobytes()).getvalue())

@@ -21,7 +21,7 @@ from ..tfutils.session import JustCurrentSession, NewSessionCreator, fit_to_host
 from ..utils import logger
 from ._online_predictor import OnlinePredictor
 from ._tower_devices import device_name
-from ._towers import PredictTowerContext, TowerFunc, TowerTensorHandle, TowerTensorHandles
+from ._towers import PredictTowerContext, TowerFunc, TowerTensorHandle
 
 __all__ = ["TowerTrainer", "Trainer"]
 
@@ -272,7 +272,4 @@ class TowerTrainer(Trainer, trainers.TowerTrainer):
         """The inputs of a tower."""
         return list(self.tower_func.input_signature)
 
-    @property
-    def towers(self) -> TowerTensorHandles:
-        """The replicas, by index or name."""
-        return self.tower_func.towers
+    towers = property(attrgetter("tower_func.towers"), doc="The replicas, by index or name.")

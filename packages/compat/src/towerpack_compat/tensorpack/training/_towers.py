@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from operator import attrgetter
 from types import TracebackType
 from typing import Any
@@ -154,30 +154,21 @@ class TowerFunc:
 TowerFuncWrapper = TowerFunc
 
 
-class TowerTensorHandles:
+class TowerTensorHandles(list["TowerTensorHandle"]):
     """Replicas by index or name."""
 
-    def __init__(self, handles: Sequence[TowerTensorHandle]) -> None:
-        self._handles = list(handles)
-
-    def __len__(self) -> int:
-        return len(self._handles)
-
-    def __iter__(self) -> Iterator[TowerTensorHandle]:
-        return iter(self._handles)
-
-    def __getitem__(self, name_or_index: int | str) -> TowerTensorHandle:
+    def __getitem__(self, name_or_index: int | str) -> TowerTensorHandle:  # type: ignore[override]
         if isinstance(name_or_index, int):
-            return self._handles[name_or_index]
-        return {handle.ns_name: handle for handle in self._handles}[name_or_index]
+            return super().__getitem__(name_or_index)
+        return {handle.ns_name: handle for handle in self}[name_or_index]
 
     def training(self) -> TowerTensorHandles:
         """Returns the training replicas."""
-        return TowerTensorHandles([handle for handle in self._handles if handle.is_training])
+        return TowerTensorHandles(handle for handle in self if handle.is_training)
 
     def inference(self) -> TowerTensorHandles:
         """Returns the replicas that do not train."""
-        return TowerTensorHandles([handle for handle in self._handles if not handle.is_training])
+        return TowerTensorHandles(handle for handle in self if not handle.is_training)
 
 
 class TowerTensorHandle:
