@@ -75,6 +75,9 @@ def test_incomplete_batches_of_a_shape_wait_for_the_next_pass() -> None:
     assert len(flow) == 2
     assert [batch[1].tolist() for batch in flow] == [[1, 2], [0, 3]]
     assert [batch[1].tolist() for batch in flow] == [[4, 0], [1, 2], [3, 4]]
+    rare = BatchDataByShape([[np.zeros(size), size] for size in range(4)], 3, 0)
+    assert [batch[1].tolist() for batch in rare] == [[0] * 3, [1] * 3, [2] * 3, [3] * 3]
+    assert not list(BatchDataByShape([], 3, 0))
 
 
 def test_counters_take_the_sums_of_arrays_of_floats() -> None:

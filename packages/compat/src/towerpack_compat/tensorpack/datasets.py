@@ -228,12 +228,16 @@ class BatchDataByShape(towerpack_dataflow.ProxyDataFlow):
         return len(self.ds) // self.batch_size
 
     def __iter__(self) -> Iterator[Any]:
-        for datapoint in self.ds:
-            group = self.holder[datapoint[self.idx].shape]
-            group.append(datapoint)
-            if len(group) == self.batch_size:
-                yield towerpack_dataflow.BatchData.aggregate_batch(group)
-                group.clear()
+        given = False
+        for _ in range(self.batch_size):
+            for datapoint in self.ds:
+                group = self.holder[shape := datapoint[self.idx].shape]
+                group.append(datapoint)
+                if len(group) == self.batch_size:
+                    given = True
+                    yield towerpack_dataflow.BatchData.aggregate_batch(self.holder.pop(shape))
+            if given:  # a pass without a full batch reads the flow again, as Tensorpack's runners do
+                return
 
 
 class DataFromQueue(DataFlow):

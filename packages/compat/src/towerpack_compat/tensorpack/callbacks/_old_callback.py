@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Any
 
 import tensorflow.compat.v1 as tf
@@ -22,14 +23,11 @@ class Callback(callbacks.Callback):
     _chief_only = True
     name_scope = ""
 
-    @property
-    def chief_only(self) -> bool:  # type: ignore[override]
-        """Whether only the chief process runs it."""
-        return self._chief_only
-
-    @chief_only.setter
-    def chief_only(self, value: bool) -> None:
-        self._chief_only = value
+    chief_only = property(
+        attrgetter("_chief_only"),
+        lambda self, value: setattr(self, "_chief_only", value),
+        doc="Whether only the chief process runs it.",
+    )
 
     def set_chief_only(self, v: bool = True) -> Callback:
         """Sets `chief_only`, and returns the callback."""

@@ -192,15 +192,13 @@ class TowerTrainer(Trainer, trainers.TowerTrainer):
         self._evaluation_towers: list[Any] = []
         self._predictors: list[Any] = []
 
-    @property
-    def tower_func(self) -> Any:
-        """The tower function; set it once, before the model is built."""
-        return self._tower_function_set
-
-    @tower_func.setter
-    def tower_func(self, function: Any) -> None:
+    def _set_tower_func(self, function: Any) -> None:
         assert self._tower_function_set is None, "tower_func can only be set once"
         self._tower_function_set = TowerFunc(function, getattr(function, "input_signature", ()))
+
+    tower_func = property(
+        attrgetter("_tower_function_set"), _set_tower_func, doc="The function; set it once."
+    )
 
     def build_prediction_tower(
         self, function: TowerFunc, name: str, device: int, take_inputs: Callable[[], Sequence[tf.Tensor]]
@@ -267,9 +265,6 @@ class TowerTrainer(Trainer, trainers.TowerTrainer):
     def _tower_inputs(self) -> Sequence[tf.Tensor]:
         return trainers.TowerTrainer._tower_inputs(self) if self.tower_func is not None else ()
 
-    @property
-    def input_signature(self) -> list[tf.TensorSpec]:
-        """The inputs of a tower."""
-        return list(self.tower_func.input_signature)
+    input_signature = property(attrgetter("tower_func.input_signature"), doc="The inputs of a tower, a list.")
 
     towers = property(attrgetter("tower_func.towers"), doc="The replicas, by index or name.")
