@@ -28,6 +28,7 @@ TABLE = nox.project.load_toml(ROOT / "sessions.toml")
 GROUPS = nox.project.load_toml(ROOT / "pyproject.toml")["dependency-groups"]
 BENCHMARKS = sorted(path.stem for path in (ROOT / "benchmarks").glob("[a-z]*.py"))
 VERSIONS = ["lowest", "newest", *TABLE["versions"]["free_threaded"]]
+DOCUMENTED = ["@dataflow", "@layers", "inputsource", "callbacks", "trainers", "@compat"]
 QUIET = {"TF_CPP_MIN_LOG_LEVEL": "2"}
 
 # pyenv's commands exist for all its Pythons, and start those alone that this names.
@@ -140,9 +141,6 @@ def docs(session: nox.Session) -> None:
     examples = ["--doctest-modules", *unseen, "--pyargs", *packages]
     commands = (["pytest", *config, *blocks], ["pytest", *config, *examples])
     run_side_by_side(session, *commands, env={"PYTHONPATH": str(ROOT / "docs" / "tests")}, silent=True)
-
-
-DOCUMENTED = ["@dataflow", "@layers", "inputsource", "callbacks", "trainers", "@compat"]
 
 
 # ---- those that are large, or take minutes
@@ -270,6 +268,9 @@ def bench(session: nox.Session) -> None:
         install(session, smoke["wheels"], *smoke["tools"])
         show(session, names)
         return
+    # A place stands for all of its benchmarks.
+    names = [each for name in names for each in TABLE["bench"].get(name, {}).get("names", [name])]
+    names = list(dict.fromkeys(names))
     apart = {name: place for place, entry in TABLE["bench"].items() for name in entry.get("names", ())}
     # Peers of one place do not get along with those of another: each in an environment of its own.
     place = apart.get(names[0], "others")
@@ -294,23 +295,29 @@ def run_entry(session: nox.Session, entry: dict[str, Any]) -> None:
     tmp.mkdir()
     for name, value in entry.get("env", {}).items():
         session.env[name] = os.environ.get(name, value.format(dist=DIST))
-    if "timeout" in entry:
-        session.posargs.extend(["--timeout", str(entry["timeout"])])
     suites = {**entry.get("tests", {}), **({"integration_tests": entry["files"]} if "files" in entry else {})}
     for folder, files in suites.items():
-        run_copied_tests(session, folder, files, also=entry.get("also", ()), spread=entry.get("spread"))
+        run_copied_tests(
+            session,
+            folder,
+            files,
+            also=entry.get("also", ()),
+            spread=entry.get("spread"),
+            timeout=entry.get("timeout"),
+        )
     for command in entry.get("commands", ()):
-        words = [word.format(tmp=tmp) for word in command]
+        words = [word.format(tmp=tmp, root=ROOT) for word in command]
         if words[-1] == "*":
             words[-1:] = session.posargs
-        session.chdir(ROOT)
+        session.chdir(tmp if entry.get("scratch") else ROOT)
         session.run(*words)
 
 
 def install_entry(session: nox.Session, entry: dict[str, Any]) -> None:
-    """Installs wheels, tools, and what pip shall install."""
-    tools = [*pinned(*entry.get("groups", ())), *entry.get("tools", ())]
-    install(session, entry.get("wheels", []), *tools)
+    """Installs the wheels, tools and other requirements of an entry."""
+    if "wheels" in entry:
+        install(session, entry["wheels"], *pinned(*entry.get("groups", ())), *entry.get("tools", ()))
+    build(session)
     if requirements := entry.get("pip"):
         session.install("pip")
         session.run("python", "-m", "pip", "install", "--quiet", *requirements)
@@ -488,6 +495,7 @@ def run_copied_tests(
     also: Any = (),
     spread: str | None = None,
     by: list[str] | None = None,
+    timeout: int | None = None,
 ) -> None:
     """Runs tests from a copy, so that no source of the repository is in reach.
 
@@ -498,6 +506,7 @@ def run_copied_tests(
         also: other folders that the tests need next to theirs.
         spread: how pytest-xdist divides the tests between two processes; all in one if `None`.
         by: a program with its arguments that runs pytest as a module.
+        timeout: the seconds that a test may take; those of pyproject.toml if `None`.
     """
     place = Path(session.create_tmp()).resolve() / "copy"
     shutil.rmtree(place, ignore_errors=True)
@@ -508,5 +517,6 @@ def run_copied_tests(
     session.chdir(place)
     name = Path(folder).name
     targets = [f"{name}/{file}" for file in files] if files else [name]
-    workers = ["-n", "2", "--dist", spread] if spread else []
-    session.run(*(by or []), "pytest", *workers, *targets, *session.posargs, env=QUIET)
+    options = ["-n", "2", "--dist", spread] if spread else []
+    options += ["--timeout", str(timeout)] if timeout else []
+    session.run(*(by or []), "pytest", *options, *targets, *session.posargs, env=QUIET)
