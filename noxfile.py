@@ -1,4 +1,4 @@
-"""Everything that checks, builds, runs and measures Towerpack. `nox` alone runs what a change must pass.
+"""The checks, builds, examples and benchmarks of Towerpack. `nox` alone runs the checks for every change.
 
 The wheels, tools and tests of each session are in sessions.toml.
 """
@@ -70,7 +70,7 @@ def each(group: str) -> Any:
 @nox.session
 def lint(session: nox.Session) -> None:
     """Style, types, arrows between and inside the wheels, folders, dialect, repeated code, public names."""
-    # Editable, since these tools read the sources; what is missing from a wheel shows in `isolated`.
+    # Editable, since these tools read the sources; `isolated` finds files missing from a wheel.
     editable = [arg for wheel in WHEELS for arg in ("-e", str(ROOT / "packages" / wheel))]
     session.install(*pinned("lint", "release"), *editable)
     repeated = ["--disable=all", "--enable=duplicate-code", "--min-similarity-lines=10"]
@@ -100,7 +100,7 @@ def wheels(session: nox.Session) -> None:
 @nox.session
 @nox.parametrize("wheel", WHEELS, ids=WHEELS)
 def isolated(session: nox.Session, wheel: str) -> None:
-    """Tests one built wheel where nothing else is installed but what its metadata asks for."""
+    """Tests one built wheel with only the dependencies that its metadata declares."""
     groups = ("test", "stores") if wheel == "dataflow" else ("test",)
     install(session, [f"@{wheel}"], *pinned(*groups))
     run_copied_tests(session, f"packages/{wheel}/tests", spread="loadfile")
@@ -109,7 +109,7 @@ def isolated(session: nox.Session, wheel: str) -> None:
 @nox.session
 @each("integration")
 def integration(session: nox.Session, name: str) -> None:
-    """Composes installed wheels on real data; each combination in an environment of its own."""
+    """Composes installed wheels on real data; each combination in a separate environment."""
     run_entry(session, TABLE["integration"][name])
 
 
@@ -230,7 +230,7 @@ def release(session: nox.Session, name: str) -> None:
     # The publishing workflow cannot run here; its form and its known weaknesses can be checked.
     session.run("check-jsonschema", "--quiet", "--builtin-schema", "vendor.github-workflows", PUBLISHES)
     session.run("zizmor", "--quiet", "--offline", "--persona=auditor", PUBLISHES)
-    # uv makes environments of its own for builds, and one for the list of what an installation consists of.
+    # uv creates separate environments for builds and for the list of installed packages.
     env = {"UV_PYTHON": None, "VIRTUAL_ENV": None, "PYTHONDONTWRITEBYTECODE": None}
     dry = ["--dry"] if name == "check" else []
     session.run("python", "-m", "release.make", *dry, *session.posargs, env=env)
@@ -272,7 +272,7 @@ def bench(session: nox.Session) -> None:
     names = [each for name in names for each in TABLE["bench"].get(name, {}).get("names", [name])]
     names = list(dict.fromkeys(names))
     apart = {name: place for place, entry in TABLE["bench"].items() for name in entry.get("names", ())}
-    # Peers of one place do not get along with those of another: each in an environment of its own.
+    # The peers of two places cannot share an environment.
     place = apart.get(names[0], "others")
     now = [name for name in names if apart.get(name, "others") == place]
     if later := [name for name in names if name not in now]:
@@ -288,7 +288,7 @@ def bench(session: nox.Session) -> None:
 
 
 def run_entry(session: nox.Session, entry: dict[str, Any]) -> None:
-    """Installs what an entry of sessions.toml asks for, and runs its tests and commands."""
+    """Installs the requirements of an entry of sessions.toml, and runs its tests and commands."""
     install_entry(session, entry)
     tmp = Path(session.create_tmp()).resolve() / "scratch"
     shutil.rmtree(tmp, ignore_errors=True)
@@ -328,7 +328,7 @@ def install_entry(session: nox.Session, entry: dict[str, Any]) -> None:
 
 
 def install(session: nox.Session, wanted: list[str], *tools: str) -> None:
-    """Installs built wheels, `@` for their extras of sessions.toml, and what else is asked for."""
+    """Installs built wheels (`@`: with their extras of sessions.toml) and tools."""
     build(session)
     named = [TABLE["extras"][each[1:]] if each.startswith("@") else each for each in wanted]
     session.install(*built_alone(session), *(f"towerpack-{wheel}" for wheel in named), *tools)
@@ -378,7 +378,7 @@ def test_free_threaded(session: nox.Session, version: str) -> None:
     place = Path(session.create_tmp()).resolve() / version
     python = str(place / "bin" / "python")
     session.run(uv, "venv", "--clear", "--python", version, str(place), external=True)
-    # The newest that have wheels for such an interpreter: what is pinned may have none.
+    # The newest with wheels for such an interpreter; pinned versions may have none.
     wanted = [f"towerpack-dataflow @ {built('dataflow').as_uri()}", *GROUPS["test"]]
     binary = ["--only-binary", ":all:"]
     session.run(uv, "pip", "install", "--python", python, *binary, *wanted, external=True)
