@@ -1,14 +1,16 @@
 """Shared code of layers: argument checks, kernels and biases, and computation on images of any layout."""
 
-from ._image_kernels import (
+from ._kernel_and_bias import (
+    KernelAndBias,
+    TensorFunction,
     axis_sizes,
     compute_examples,
     compute_images,
     has_all_kernels,
     nonempty_batches,
+    resolve_initializer,
     static_sizes,
 )
-from ._kernel_and_bias import KernelAndBias, TensorFunction, resolve_initializer
 from ._layer_arguments import (
     DataFormat,
     check_channels,
@@ -21,8 +23,9 @@ from ._layer_arguments import (
     check_rank,
     is_number,
     layer_label,
+    shape2d,
+    shape4d,
 )
-from ._window_shapes import shape2d, shape4d
 
 __all__ = [
     "DataFormat",

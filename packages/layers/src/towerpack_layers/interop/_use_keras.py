@@ -15,9 +15,7 @@ import tensorflow.compat.v1 as tf
 from .._errors import KerasLayerError
 from ..registry import check_graph_mode
 from ..tower import in_nested_graph, resolve_training
-from ._detached_variables import library_of, make_aside, make_detached, make_eagerly
-from ._keras3_call import Keras3Call
-from ._tf_keras_call import TfKerasCall
+from ._keras_calls import Keras3Call, TfKerasCall, library_of, make_aside, make_detached, make_eagerly
 
 __all__ = ["KerasFunction", "use_keras"]
 

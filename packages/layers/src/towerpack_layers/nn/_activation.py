@@ -16,7 +16,7 @@ from ..arguments import (
     resolve_initializer,
 )
 from ..registry import attach_variables, register_layer
-from .normalization import BatchNorm
+from ._batch_norm import BatchNorm
 
 __all__ = ["BNReLU", "Maxout", "PReLU", "SoftMax"]
 

@@ -1,11 +1,8 @@
 """Recurrent layers and their cells."""
 
-from ._gru_cell import GRUCell
-from ._lstm_cell import LSTMCell, LSTMState
-from ._multi_rnn_cell import MultiRNNCell
-from ._rnn import RNN, BidirectionalRNN
-from ._rnn_cell import RNNCell
-from ._rnn_of_units import GRU, LSTM
+from ._gated_cells import GRUCell, LSTMCell, LSTMState
+from ._rnn import GRU, LSTM, RNN, BidirectionalRNN
+from ._rnn_cell import MultiRNNCell, RNNCell
 
 __all__ = [
     "GRU",

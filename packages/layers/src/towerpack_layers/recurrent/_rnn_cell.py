@@ -1,22 +1,87 @@
-"""The base class of recurrent cells: one step of a sequence, and the shared variables of all steps."""
+"""The base class of recurrent cells, their states, and stacks of cells."""
 
 from __future__ import annotations
 
 import abc
 import weakref
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, final
 
 import tensorflow.compat.v1 as tf
 
 from ..arguments import check_channels, check_rank
 from ..registry import check_graph_mode
 from ..tower import outermost_graph
-from ._scan_times import Tensors, scan_times
-from ._sequences import mark_steps
-from ._states import check_state, zero_state
+from ._sequences import Tensors, mark_steps, scan_times
 
-__all__ = ["RNNCell", "Step", "Variables", "as_tensors"]
+__all__ = ["MultiRNNCell", "RNNCell", "Step", "Variables", "as_tensors", "check_state", "zero_state"]
+
+
+def zero_state(sizes: Any, batch_size: int | tf.Tensor, dtype: tf.DType) -> Any:
+    """Returns zeros of the structure of `sizes`, each `[batch_size, size]`."""
+    return tf.nest.map_structure(lambda size: tf.zeros(tf.stack([batch_size, size]), dtype), sizes)
+
+
+def check_state(call: str, argument: str, state: Any, sizes: Any, batch: int | None, dtype: tf.DType) -> Any:
+    """Checks a state given by the user, and returns it as tensors in the structure of `sizes`.
+
+    Args:
+        call: the label of the call, for errors.
+        argument: the argument's name, for errors.
+        state: the state; lists may replace tuples.
+        sizes: the cell's `state_size`.
+        batch: the static size of the batch.
+        dtype: the input's dtype, to which the state is cast.
+
+    Raises:
+        TypeError: a part of the state is not floating.
+        ValueError: the state has another structure, or a part has another shape.
+    """
+    wanted, given = tf.nest.flatten(sizes), tf.nest.flatten(state)
+    if len(given) != len(wanted) or not _same_nesting(state, sizes):
+        raise ValueError(
+            f"{call}: {argument} must have the structure of the cell's state_size, {_text(sizes)}; received "
+            f"{_text(state)}."
+        )
+    parts = [
+        _check_part(call, argument, part, tf.TensorShape([batch, size]), dtype)
+        for part, size in zip(given, wanted)
+    ]
+    return tf.nest.pack_sequence_as(sizes, parts)
+
+
+def _check_part(call: str, argument: str, part: Any, shape: tf.TensorShape, dtype: tf.DType) -> tf.Tensor:
+    tensor = tf.convert_to_tensor(part) if tf.is_tensor(part) else tf.convert_to_tensor(part, dtype)
+    if not tensor.dtype.is_floating:
+        raise TypeError(
+            f"{call}: {argument} must be floating, like the input, received {tensor.dtype.name}. Use tf.cast."
+        )
+    if not tensor.shape.is_compatible_with(shape):
+        raise ValueError(
+            f"{call}: a part of {argument} must have the shape [batch, size], here {shape}; received "
+            f"{tensor.shape}."
+        )
+    # Always a new tensor, since its static shape is refined.
+    tensor = tf.identity(tf.cast(tensor, dtype))
+    tensor.set_shape(shape)
+    return tensor
+
+
+def _same_nesting(state: Any, sizes: Any) -> bool:
+    if not isinstance(sizes, tuple):
+        return not isinstance(state, (tuple, list))
+    return (
+        isinstance(state, (tuple, list))
+        and len(state) == len(sizes)
+        and all(map(_same_nesting, state, sizes))
+    )
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, (tuple, list)):
+        return f"({', '.join(map(_text, value))})"
+    return str(value) if isinstance(value, int) else type(value).__name__
+
 
 Step = Callable[[Any, Any], tuple[Any, Any]]
 """One step: from the prepared input and the state to the output and the new state."""
@@ -173,3 +238,85 @@ def as_tensors(variables: Variables) -> Variables:
         name: as_tensors(value) if isinstance(value, Mapping) else tf.convert_to_tensor(value)
         for name, value in variables.items()
     }
+
+
+@final
+class MultiRNNCell(RNNCell):
+    """A stack of cells: the output of each is the input of the next.
+
+    The variables are in `<name>/cell_0`, `<name>/cell_1` and so on, as in TensorFlow 1's `MultiRNNCell`:
+    `rnn/multi_rnn_cell/cell_0/basic_lstm_cell/kernel` in an `RNN("rnn", ...)` of `LSTMCell`s. Each position
+    has separate variables, even if one cell is given several times.
+
+    Args:
+        cells: the cells, starting from the input.
+        name: the variable scope of the variables.
+
+    Raises:
+        TypeError: `cells` is not a sequence of cells.
+        ValueError: `cells` is empty.
+
+    Example:
+        >>> import tensorflow.compat.v1 as tf
+        >>> from towerpack_layers import RNN, GRUCell, MultiRNNCell
+        >>> with tf.Graph().as_default():
+        ...     out = RNN("rnn", tf.ones([2, 5, 4]), MultiRNNCell([GRUCell(8), GRUCell(6)]))
+        >>> out.shape, [part.shape.as_list() for part in out.state]
+        (TensorShape([2, 5, 6]), [[2, 8], [2, 6]])
+    """
+
+    def __init__(self, cells: Sequence[RNNCell], *, name: str = "multi_rnn_cell") -> None:
+        super().__init__(name)
+        if not isinstance(cells, Sequence) or not all(isinstance(cell, RNNCell) for cell in cells):
+            raise TypeError(
+                f"MultiRNNCell: cells must be a list of cells, such as [LSTMCell(64), GRUCell(64)], "
+                f"received {cells!r}."
+            )
+        if not cells:
+            raise ValueError("MultiRNNCell: cells must not be empty, received [].")
+        self.cells = tuple(cells)
+
+    @property
+    def state_size(self) -> tuple[Any, ...]:
+        """The sizes of the states of all cells."""
+        return tuple(cell.state_size for cell in self.cells)
+
+    @property
+    def output_size(self) -> int:
+        """The size of the last cell's output."""
+        return self.cells[-1].output_size
+
+    def make_variables(self, input_size: int, dtype: tf.DType) -> Variables:
+        """Creates the variables of all cells."""
+        variables = {}
+        for index, cell in enumerate(self.cells):
+            with tf.variable_scope(f"cell_{index}"):
+                variables[f"cell_{index}"] = cell.variables_for(input_size, dtype)
+            input_size = cell.output_size
+        return variables
+
+    def begin(self, variables: Variables, x: tf.Tensor) -> tuple[tf.Tensor, Step]:
+        """Computes the part that depends only on the inputs: that of the first cell."""
+        inputs, first = self.cells[0].begin(variables["cell_0"], x)
+
+        def step(inputs: tf.Tensor, states: tuple[Any, ...]) -> tuple[tf.Tensor, tuple[Any, ...]]:
+            output, new = first(inputs, states[0])
+            news = [new]
+            for index, cell in enumerate(self.cells[1:], 1):
+                inputs, above = cell.begin(variables[f"cell_{index}"], output)
+                output, new = above(inputs, states[index])
+                news.append(new)
+            return output, tuple(news)
+
+        return inputs, step
+
+    def unroll(
+        self, variables: Variables, x: tf.Tensor, state: Any, lengths: tf.Tensor | None
+    ) -> tuple[tf.Tensor, Any]:
+        """Repeats each cell over all time steps before the next cell, which is faster than step by step."""
+        lasts = []
+        for index, cell in enumerate(self.cells):
+            with tf.name_scope(f"cell_{index}"):
+                x, last = cell.unroll(variables[f"cell_{index}"], x, state[index], lengths)
+            lasts.append(last)
+        return x, tuple(lasts)

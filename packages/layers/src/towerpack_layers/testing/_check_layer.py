@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, final
 
-from ._empty_batches import run_apart
-from ._layer_case import LayerCase
-from ._layer_under_test import LayerUnderTest
+from ._layer_under_test import ConformanceError, LayerCase, LayerUnderTest
 from ._number_checks import (
     check_finite_differences,
     check_gradient,
@@ -21,10 +19,9 @@ from ._shape_checks import (
     check_shapes,
     empty_batches,
     expect_no_failure,
+    run_apart,
 )
-from ._tower_checks import check_names, check_towers
-from ._ulp_distance import ConformanceError
-from ._usage_checks import check_docstring, check_wrong_inputs
+from ._tower_checks import check_docstring, check_names, check_towers, check_wrong_inputs
 
 __all__ = ["LayerChecks", "check_layer"]
 

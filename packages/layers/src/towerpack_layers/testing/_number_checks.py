@@ -9,9 +9,7 @@ from pathlib import Path
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from ._built_layer import BuiltLayer, open_session, run_initializers
-from ._layer_under_test import LayerUnderTest
-from ._ulp_distance import expect, expect_near
+from ._layer_under_test import BuiltLayer, LayerUnderTest, expect, expect_near, open_session, run_initializers
 
 __all__ = [
     "check_finite_differences",
@@ -20,6 +18,7 @@ __all__ = [
     "check_outputs",
     "check_saved",
 ]
+
 
 _STEP = 1e-6
 _DIRECTIONS = 3

@@ -1,8 +1,7 @@
 """The tower context: the properties of one replica of a model."""
 
-from ._graph_notes import graph_notes, in_nested_graph, outermost_graph
+from ._graph_notes import graph_notes, in_nested_graph, outermost_graph, place_of_body, shared_by_towers
 from ._keras_in_towers import adapting_keras
-from ._shared_tensors import place_of_body, shared_by_towers
 from ._tower_context import TowerContext, explain_missing, get_current_tower_context, resolve_training
 
 __all__ = [

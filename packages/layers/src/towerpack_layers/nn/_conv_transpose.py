@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from ...arguments import (
+from ..arguments import (
     DataFormat,
     KernelAndBias,
     TensorFunction,
@@ -21,8 +21,8 @@ from ...arguments import (
     layer_label,
     static_sizes,
 )
-from ...registry import register_alias, register_layer
-from ._convolve import compute_windows
+from ..registry import register_alias, register_layer
+from ._conv import compute_windows
 
 __all__ = ["Conv2DTranspose", "Deconv2D"]
 

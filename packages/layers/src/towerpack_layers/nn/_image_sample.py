@@ -7,10 +7,11 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from ...arguments import check_rank, layer_label
-from ...registry import register_layer
+from ..arguments import check_rank, layer_label
+from ..registry import register_layer
 
 __all__ = ["ImageSample"]
+
 
 # "repeat" is the name in Tensorpack.
 _BORDERS = ("replicate", "repeat", "constant")
