@@ -33,7 +33,7 @@ PLANTS = {
     "floors of callbacks": [("callbacks/callback/_callback", FOR_TYPES, "callbacks.monitors")],
     "floors of trainers": [("trainers/base/_trainer", LAZY, "trainers.replicate")],
     "what rewrites scripts needs no TensorFlow": [("compat/cli/migrate/_findings", LAZY, "tensorflow")],
-    "floors of trainers' base": [("trainers/base/_trainer", LAZY, "trainers.base._single_cost")],
+    "floors of trainers' base": [("trainers/base/_trainer", LAZY, "trainers.base._builder_trainers")],
     "no two siblings import each other in a circle, at any depth": [
         ("dataflow/flow/_epoch", LAZY, "dataflow.flow._flow"),
         ("inputsource/queued/_queue_ops", FOR_TYPES, "inputsource.queued._queue_input"),

@@ -21,7 +21,7 @@ class Listener(Monitor):
 
 
 def plan(configure, **changes):
-    return RunPlan.of(configure(**changes), SingleProcess())
+    return RunPlan(configure(**changes), SingleProcess())
 
 
 def test_it_follows_from_the_configuration(configure, tmp_path):

@@ -1,8 +1,13 @@
 """The base classes of all trainers: steps, towers, the builder that places them, and one cost."""
 
-from ._builder_trainer import BuilderTrainer
+from ._builder_trainers import (
+    BuilderTrainer,
+    NoOpTrainer,
+    QueueInputTrainer,
+    SimpleTrainer,
+    SingleCostTrainer,
+)
 from ._keras_model import KerasModel
-from ._single_cost import NoOpTrainer, QueueInputTrainer, SimpleTrainer, SingleCostTrainer
 from ._tower_trainer import TowerTrainer
 from ._trainer import Trainer
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, final
 
@@ -43,6 +44,8 @@ class TowerTrainer(Trainer):
         ConfigError: (from the constructor) the configuration has no model.
     """
 
+    _tower_func: TowerFunc | None = None
+
     def _setup(self) -> None:
         build = self._tower_function()
         self.tower_func = TowerFunc(
@@ -50,7 +53,6 @@ class TowerTrainer(Trainer):
         )
         self._step_variable = tf.train.get_or_create_global_step()
         self.evaluation_towers: list[EvaluationTower] = []
-        self._prediction = PredictionTowers(self.tower_func, self.graph, self._evaluation_scope)
         if self.source is None:
             if self.config.dataflow is None:
                 raise ConfigError(
@@ -61,6 +63,21 @@ class TowerTrainer(Trainer):
         self._positions = FlowPositions()
         self._positions.note(self.config.dataflow)
         self.source.setup(self.tower_func.specs)
+
+    @property
+    def tower_func(self) -> TowerFunc:
+        """Builds a replica of the model."""
+        if self._tower_func is None:
+            raise AttributeError(f"{type(self).__name__} has no 'tower_func' before setup_graph(...).")
+        return self._tower_func
+
+    @tower_func.setter
+    def tower_func(self, function: TowerFunc) -> None:
+        self._tower_func = function
+
+    @functools.cached_property
+    def _prediction(self) -> PredictionTowers:
+        return PredictionTowers(self.tower_func, self.graph, self._evaluation_scope)
 
     def _tower_function(self) -> Callable[..., Any]:
         return self.model.build_graph
@@ -96,7 +113,7 @@ class TowerTrainer(Trainer):
             TypeError: the flow is a stream, or its length is unknown.
         """
         self._prepare()
-        takes = self._train_op.takes * max(len(self.tower_func.training), 1)
+        takes = self._takes * max(len(self.tower_func.training), 1)
         return explain_step(self.config.dataflow, global_step, takes)
 
     def headspace(self, steps: int = 100) -> Headspace:
@@ -118,13 +135,13 @@ class TowerTrainer(Trainer):
                 by the trainer; there is no input; there are other processes; or a step is not one op.
             TrainerStateError: it was called during or after `train`.
         """
-        self._session.check_unused(self.graph)
+        self._check_unused()
         self._check_one_process_on_data()
         self._prepare()
         op, inputs = self._only_op(), self._tower_inputs()
         if self.source is None or not inputs:
             return super().headspace(steps)
-        if op is None or self._train_op.lead is not None:
+        if op is None or self._lead is not None:
             raise ConfigError(
                 f"{type(self).__name__}.headspace: a step of this trainer is not one op and cannot run on a "
                 "held batch. Measure with a SimpleTrainer on the same data."

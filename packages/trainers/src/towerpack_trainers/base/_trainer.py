@@ -2,61 +2,78 @@
 
 from __future__ import annotations
 
+import abc
+import contextlib
+import functools
+import inspect
 import logging
-from collections.abc import Mapping, Sequence
-from typing import Any
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self
 
 import tensorflow.compat.v1 as tf
 
 from towerpack_callbacks import (
     Callback,
     Callbacks,
+    HookToCallback,
+    InferenceTower,
+    LoopState,
     StepCounter,
     find_tensors,
 )
 
-from ..config._resolve_config import (
-    refuse_dataflow,
-    resolve_callbacks,
-    resolve_config,
-    resolve_input_callbacks,
-    resolve_steps,
-    resolve_steps_per_epoch,
-)
-from ..config._run_plan import RunPlan
-from ..config._train_config import TrainConfig
+from .._errors import ConfigError, TrainerStateError
+from ..config._run_plan import RunPlan, resolve_config, resolve_steps_per_epoch
+from ..config._train_config import TrainConfig, default_callbacks
+from ..reports import Headspace
 from ..reports._describe_training import describe_trainable_variables, describe_training
+from ..reports._input_report import InputReport
+from ..reports._stall_warning import StallWatch
 from ..restore import RunState
 from ..session import (
-    CallbackRegistration,
-    LoopCounters,
     ProcessStrategy,
-    SessionAccess,
     SingleProcess,
     StopRequests,
     StopSignals,
     TrainingEnd,
     TrainingInputs,
     TrainingLoop,
-    TrainingSession,
-    TrainOp,
-    build_in_graph,
     configure_process,
     default_session_config,
-    graph_of,
     seed_data,
 )
-from ..step import HookedSession, TrainingSteps, check_position
+from ..step import HookedSession, Lead, TrainingSteps, check_position, choose_steps
 from ..towers._devices import devices_of_towers
 from ..towers._predictor import Predictor, make_predictor
-from ._needs_model import NeedsModel
 
 __all__ = ["Trainer"]
 
 _log = logging.getLogger("towerpack_trainers")
 
 
-class Trainer(LoopCounters, SessionAccess, CallbackRegistration, NeedsModel):
+class _BuiltInGraph(abc.ABCMeta):
+    """Calls the whole `__init__` of a trainer, that of a subclass included, inside the trainer's graph.
+
+    A script builds there as with Tensorpack's trainers. Otherwise, ops made after `super().__init__()` would
+    be in the default graph, where the trainer's input is not available.
+    """
+
+    def __call__(cls, *arguments: Any, **named: Any) -> Any:
+        kind: Any = cls
+        trainer = kind.__new__(kind, *arguments, **named)
+        with trainer.graph.as_default():
+            kind.__init__(trainer, *arguments, **named)
+        return trainer
+
+    @property
+    def __signature__(cls) -> inspect.Signature:
+        """The arguments of `__init__`, for `help`."""
+        return inspect.signature(functools.partial(cls.__init__, None))
+
+
+class Trainer(metaclass=_BuiltInGraph):
     """Runs steps until the last epoch is over. The docstring of `Callback` shows the loop.
 
     It makes no assumption about the model and builds its own graph. Set `train_op` from another graph; or
@@ -88,27 +105,41 @@ class Trainer(LoopCounters, SessionAccess, CallbackRegistration, NeedsModel):
 
     devices: Sequence[str] = ()
     graph: tf.Graph
+    loop: LoopState
+    callbacks: Callbacks
     _main_cost: tf.Tensor | None = None  # if set, the description of the model includes its forward pass
 
-    def __init_subclass__(cls, **arguments: Any) -> None:
-        """Makes the whole `__init__` of a subclass run inside the trainer's graph."""
-        super().__init_subclass__(**arguments)
-        build_in_graph(cls)
+    _op: tf.Operation | None = None
+    _takes = 1  # datapoints that a step takes from the input, for each tower
+    _lead: Lead | None = None
+    _make_lead: Callable[[], Lead | None] | None = None
+    _set_up = False  # once it begins, callbacks and the op of a step are fixed
+    _steps: TrainingSteps | None = None
+
+    _has_trained = False
+    _sess: tf.Session | None = None
+    _hooked: HookedSession | None = None
+
+    def __new__(cls, *arguments: Any, **named: Any) -> Self:
+        """Makes what a subclass may use before it calls `__init__` of its base."""
+        trainer = super().__new__(cls)
+        trainer.graph = tf.Graph()
+        trainer._registered = []
+        return trainer
 
     def __init__(
         self, config: TrainConfig | None = None, *, processes: ProcessStrategy | None = None, **arguments: Any
     ) -> None:
+        self._registered: list[Callback]
         self.processes = SingleProcess() if processes is None else processes
-        self.graph, self.coord = graph_of(self), tf.train.Coordinator()
+        self.coord = tf.train.Coordinator()
         self._signals = StopSignals(cancel=self.coord.request_stop)
-        self._session, self._train_op = TrainingSession(), TrainOp()
-        self._steps: TrainingSteps | None = None
         with self.processes.failing_together(self.coord):
             self._start(config, arguments)
 
     def _start(self, config: TrainConfig | None, arguments: Mapping[str, Any]) -> None:
         config = resolve_config(type(self).__name__, config, arguments, self.is_chief)
-        self._follow(RunPlan.of(config, self.processes))
+        self._follow(RunPlan(config, self.processes))
         self._build()
 
     def _follow(self, plan: RunPlan) -> None:
@@ -125,11 +156,19 @@ class Trainer(LoopCounters, SessionAccess, CallbackRegistration, NeedsModel):
             self._setup()
 
     def _setup(self) -> None:
-        if type(self) is Trainer:  # a subclass may use it
-            refuse_dataflow(self.config)
+        if type(self) is Trainer and self.config.dataflow is not None:  # a subclass may use it
+            raise ConfigError(
+                "Trainer itself has no model to feed from dataflow=. Use a trainer with a model, such as "
+                "SimpleTrainer; or set up an InputSource in your graph and pass it as data=."
+            )
 
     def _own_callbacks(self) -> list[Callback]:
-        return resolve_input_callbacks(self.config, self.source, self._training_inputs())
+        source, stall = self.source, self.config.stall_seconds
+        callbacks: list[Callback] = [] if math.isinf(stall) else [StallWatch(source, stall)]
+        if source is not None:
+            callbacks += map(HookToCallback, source.hooks())
+            callbacks.append(InputReport(source, self._training_inputs(), self.config.steps_per_run or 1))
+        return callbacks
 
     def _training_inputs(self) -> Sequence[tf.Tensor]:
         return ()
@@ -141,9 +180,101 @@ class Trainer(LoopCounters, SessionAccess, CallbackRegistration, NeedsModel):
         devices = [*self.devices, *devices_of_towers(self.graph)]
         return self.config.session_config or default_session_config(devices)
 
+    def register_callback(self, callback: Callback) -> None:
+        """Adds a callback that runs after the trainer's own ones and before the user's.
+
+        In a process that is not the chief, a `chief_only` callback is dropped, like the user's.
+
+        Args:
+            callback: the callback; several callbacks run in the order of their registration.
+
+        Raises:
+            TrainerStateError: the callbacks are already set up.
+            TypeError: the object is not a callback.
+        """
+        if self._set_up:
+            raise TrainerStateError(
+                f"{type(self).__name__}.register_callback({callback}) was called after the callbacks were "
+                "set up by explain() or train(). Register it earlier, or use TrainConfig(callbacks=...)."
+            )
+        self._registered.extend(Callbacks([callback]))
+
+    @property
+    def train_op(self) -> tf.Operation:
+        """The op of one step. Assign an op from another graph to train that graph.
+
+        Raises:
+            TrainerStateError: no op is set; or (on assignment) the callbacks are already set up.
+            TypeError: (on assignment) the value is neither an op nor a tensor of a graph.
+            ConfigError: (on assignment) the op is not in the graph that the trainer has built.
+        """
+        if self._op is None:
+            raise TrainerStateError(
+                f"{type(self).__name__} has no train_op. Set trainer.train_op, or override _setup() or "
+                "run_step()."
+            )
+        return self._op
+
+    @train_op.setter
+    def train_op(self, value: tf.Operation | tf.Tensor) -> None:
+        if self._steps is not None:
+            raise TrainerStateError("train_op cannot be changed once the callbacks are set up.")
+        op = value if isinstance(value, tf.Operation) else getattr(value, "op", value)
+        if not isinstance(op, tf.Operation):
+            raise TypeError(f"train_op must be a TensorFlow op of a graph, received {op!r}.")
+        if op.graph is not self.graph and self.graph.get_operations():
+            raise ConfigError(f"train_op {op.name!r} is not in the graph of this trainer.")
+        self._op, self.graph = op, op.graph
+
+    def _compose_step(self, takes: int, make_lead: Callable[[], Lead | None]) -> None:
+        """Makes each step a sequence of several parts.
+
+        Args:
+            takes: the number of datapoints that a step takes from the input, for each tower.
+            make_lead: completes `train_op`, and returns the ops before it. Called once, in the graph, after
+                the callbacks are set up, so that their additions to the parts are repeated as well.
+        """
+        self._takes, self._make_lead = takes, make_lead
+
     def run_step(self) -> None:
         """Runs one step: each `hooked_sess.run` is one. Override it, or assign `trainer.run_step = f`."""
-        self._session.hooked.run(self.train_op)
+        self.hooked_sess.run(self.train_op)
+
+    @property
+    def sess(self) -> tf.Session:
+        """The session, during training. A run in it is not a step, but may take a datapoint."""
+        if self._sess is None:
+            raise TrainerStateError(
+                "There is no session now: it exists from a callback's _before_train to its _after_train."
+            )
+        return self._sess
+
+    @property
+    def hooked_sess(self) -> HookedSession:
+        """The session that counts runs as steps, during training."""
+        if self._hooked is None:
+            raise TrainerStateError("There is no session now: hooked_sess is for run_step().")
+        return self._hooked
+
+    @property
+    def epoch_num(self) -> int:
+        """The current epoch, from 1. An op that needs a counter uses the graph's global step instead."""
+        return self.loop.epoch_num
+
+    @property
+    def local_step(self) -> int:
+        """The current step within the epoch, from 0."""
+        return self.loop.local_step
+
+    @property
+    def global_step(self) -> int:
+        """The number of finished steps."""
+        return self.loop.global_step
+
+    @property
+    def env_steps(self) -> int:
+        """The number of steps of an agent in its environments; 0 for other trainings."""
+        return self.loop.env_steps
 
     def get_predictor(self, input_names: Sequence[str], output_names: Sequence[str]) -> Predictor:
         """Makes a function from input arrays to output arrays that uses the current variables."""
@@ -153,14 +284,30 @@ class Trainer(LoopCounters, SessionAccess, CallbackRegistration, NeedsModel):
         """Returns tensors by name from the whole graph; raises a `TensorNotFoundError` for others."""
         return find_tensors(self.graph, names)
 
-    @property
-    def train_op(self) -> tf.Operation:
-        """The op of one step. Assign an op from another graph to train that graph."""
-        return self._train_op.get(type(self).__name__)
+    def build_inference_tower(self, source: Any, name: str, devices: Sequence[str] = ()) -> InferenceTower:
+        """Adds a replica of the model for evaluation.
 
-    @train_op.setter
-    def train_op(self, op: tf.Operation | tf.Tensor) -> None:
-        self.graph = self._train_op.put(op, self.graph).graph
+        Raises:
+            TrainerStateError: the trainer has no model; `TowerTrainer` has one.
+        """
+        raise TrainerStateError(
+            f"{type(self).__name__} cannot build another replica: it has no model. "
+            "Use a trainer with a ModelDesc, such as SimpleTrainer."
+        )
+
+    def headspace(self, steps: int = 100) -> Headspace:
+        """Measures the throughput without input time.
+
+        Args:
+            steps: the number of steps to time.
+
+        Raises:
+            ConfigError: the trainer has no input; `TowerTrainer` has one.
+        """
+        raise ConfigError(
+            f"{type(self).__name__}.headspace: the training has no input from which to hold a batch. "
+            "Use a trainer with an input, such as SimpleTrainer, with dataflow= or data=."
+        )
 
     @property
     def is_chief(self) -> bool:
@@ -170,6 +317,10 @@ class Trainer(LoopCounters, SessionAccess, CallbackRegistration, NeedsModel):
     def state_dict(self) -> dict[str, Any]:
         """Returns the contents of a checkpoint except for variables, as JSON values."""
         return {**self._run_state().state_dict(), **self.processes.state_dict()}
+
+    def save_files(self, directory: Path) -> None:
+        """Makes callbacks write their files into folders of a checkpoint, right after `state_dict()`."""
+        self.callbacks.save_files(directory)
 
     def explain(self) -> str:
         """Describes the training. Sets up the callbacks for that, and raises the same errors as `train`."""
@@ -188,40 +339,71 @@ class Trainer(LoopCounters, SessionAccess, CallbackRegistration, NeedsModel):
                 written if there is a `ModelSaver`; the exit code is 130 or 143. A second one exits at once.
             Exception: any error of the data, a callback or TensorFlow, with its original type and traceback.
         """
-        self._session.check_unused(self.graph)
+        self._check_unused()
         plan = self._plan
         with self.processes.failing_together(self.coord), plan.directory, plan.trace, self._signals:
             steps = self._prepare()
             self.processes.check_agreement(self.loop, self.source)
-            self._session.use()
+            self._has_trained = True
             plan.occupy(self.callbacks, self.explain())
             _log.info("%s", describe_trainable_variables(self.graph, self._main_cost))
-            sess = self.processes.create_session(self.graph, self._session_config(), self._plan.start)
-            with self._session.open(sess):
-                self.processes.restore(self._plan.start, sess, self._run_state())
+            sess = self.processes.create_session(self.graph, self._session_config(), plan.start)
+            with self._open(sess):
+                self.processes.restore(plan.start, sess, self._run_state())
                 # The counters of a resumed run's loop are known, regardless of its graph.
                 self.loop.global_step = self.loop.global_step or self._counter.value(sess)
-                self._session.hooked = HookedSession(sess, self.callbacks, self.loop, self._counter, steps)
+                self._hooked = HookedSession(sess, self.callbacks, self.loop, self._counter, steps)
                 tensors, op = self._tower_inputs(), self._only_op()
                 inputs = TrainingInputs(self.source, tensors, self.callbacks, op, self.graph)
                 end = TrainingEnd(self.callbacks, self.loop, inputs, self.coord, self.processes)
                 end.run(self._run_loop, sess, leaving=self._signals.leave)
                 self.processes.leave()
 
+    def _check_unused(self) -> None:
+        if self._has_trained:
+            raise TrainerStateError(
+                "This trainer has already trained. Make a new one, with resume= to continue."
+            )
+        if self.graph.finalized:
+            raise TrainerStateError(
+                "The graph is final: it was trained before. Build a new graph for a new training."
+            )
+
+    @contextlib.contextmanager
+    def _open(self, sess: tf.Session) -> Iterator[None]:
+        """Enters a session, which is closed at the end."""
+        try:
+            with sess as self._sess:
+                yield
+        finally:
+            self._sess = self._hooked = None
+
     def _prepare(self) -> TrainingSteps:
         if self._steps is not None:
             return self._steps
-        self.loop.steps_per_epoch = resolve_steps_per_epoch(self.config, self.source, self._train_op.takes)
-        ours = self._with_registered(self._own_callbacks())
-        self.callbacks = resolve_callbacks(self.config, ours, self.monitors)
+        config, loop = self.config, self.loop
+        loop.steps_per_epoch = resolve_steps_per_epoch(config, self.source, self._takes)
+        own, self._set_up = self._own_callbacks(), True
+        extra = default_callbacks() if config.extra_callbacks is None else config.extra_callbacks
+        self.callbacks = Callbacks([*own, *self._registered, *config.callbacks, *extra, *self.monitors])
         with self.graph.as_default():
             self._counter = StepCounter(self.graph)
             self.processes.add_ops(self.graph)
             self.callbacks.setup_graph(self)
-            op, lead, options = self._train_op.fix(), self._train_op.lead, self._session_config()
-            own = type(self).__name__ if self._has_own_step() or self.processes.single_steps else None
-            self._steps = resolve_steps(
-                self.config, options, op, self.callbacks, self.loop, self._counter, own, lead
+            if self._make_lead is not None:
+                self._lead = self._make_lead()
+            # XLA would compile the copies again; a limit on each call must apply to each step; and a call of
+            # several steps would look like a stall of less than a second.
+            limited = config.xla or self._session_config().operation_timeout_in_ms
+            self._steps = choose_steps(
+                tf.no_op() if self._op is None else self._op,
+                self.callbacks,
+                loop,
+                self._counter,
+                steps_per_run=config.steps_per_run,
+                own_step=type(self).__name__ if self._has_own_step() or self.processes.single_steps else None,
+                may_fuse=not limited and config.stall_seconds >= 1,
+                lead=self._lead,
             )
         return self._steps
 
@@ -230,14 +412,13 @@ class Trainer(LoopCounters, SessionAccess, CallbackRegistration, NeedsModel):
 
     def _only_op(self) -> tf.Operation | None:
         """Returns the op that all steps run; None if a step may run anything else."""
-        return None if self._has_own_step() else self._train_op.op
+        return None if self._has_own_step() else self._op
 
     def _run_state(self) -> RunState:
         return self._plan.state(self.callbacks, self.source, self._training_inputs())
 
     def _run_loop(self) -> None:
-        run_step = self._session.bind_step(self, self._only_op())
-        run_step = self.processes.guard_step(run_step, self.loop, self.sess)
+        run_step = self.processes.guard_step(self._bind_step(), self.loop, self.sess)
         requests = StopRequests(self.coord, self._signals, self.callbacks, self.is_chief)
         times, rehearses = self.config.steps_per_run or 1, self.config.rehearsal
         epochs = TrainingLoop(self.loop, self.callbacks, requests, times, rehearses)
@@ -247,6 +428,21 @@ class Trainer(LoopCounters, SessionAccess, CallbackRegistration, NeedsModel):
         self._signals.begin()
         # A step may be assigned to the trainer itself at any time.
         epochs.run(self.config.max_epoch, run_step, self.hooked_sess.run_unobserved, own=vars(self))
+
+    def _bind_step(self) -> Callable[[], None]:
+        """Returns a function equivalent to `run_step`, without the look-ups in it if it runs one op."""
+        op = self._only_op()
+        if op is None:
+            return lambda: self.run_step()
+        hooked_sess, own = self.hooked_sess, vars(self)
+
+        def run_step() -> None:
+            if "run_step" in own:
+                own["run_step"]()
+            else:
+                hooked_sess.run(op)
+
+        return run_step
 
 
 _RUN_STEP = Trainer.run_step

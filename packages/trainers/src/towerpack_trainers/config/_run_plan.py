@@ -2,82 +2,69 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
-from typing import final
+from collections.abc import Mapping, Sequence
+from typing import Any, final
 
 import attrs
 import tensorflow.compat.v1 as tf
 
-from towerpack_callbacks import Callbacks, LoopState, Monitors
+from towerpack_callbacks import Callbacks, LoopState, Monitors, ScalarPrinter
 from towerpack_callbacks.checkpoint import checkpoint_directories
 from towerpack_inputsource import InputSource
 
+from .._errors import ConfigError
 from ..reports import record_run
 from ..reports.trace import TrainingTrace
-from ..restore import FreshStart, RunState, StartingPoint
+from ..restore import RunState, find_starting_point
 from ..session import ProcessStrategy, RunDirectory
-from ._resolve_config import resolve_loop, resolve_monitors, resolve_start
-from ._train_config import TrainConfig
+from ._train_config import TrainConfig, default_monitors
 
-__all__ = ["RunPlan"]
+__all__ = ["RunPlan", "resolve_config", "resolve_steps_per_epoch"]
 
 
 @final
-@attrs.frozen(eq=False)
 class RunPlan:
     """The directory, starting point, seed, counters and monitors of a run.
+
+    Args:
+        config: the configuration of this process.
+        processes: the other processes.
 
     Attributes:
         config: the configuration of this process.
         directory: the directory of the run's files.
+        log_dir: the path of that directory; None for no files.
         start: the initial values.
         seed: the seed, the same in all processes.
-        loop: the counters.
-        monitors: the recorders of statistics.
+        loop: the counters; the number of steps per epoch is not known yet.
+        monitors: the recorders of statistics; by default, the console alone if there is no log directory.
         trace: the time trace of the run.
+
+    Raises:
+        LogDirTakenError: another running training uses the log directory.
+        ConfigError: the log directory cannot be a directory.
+        CheckpointError: the checkpoint to resume cannot be read.
     """
 
-    config: TrainConfig
-    directory: RunDirectory
-    start: StartingPoint
-    seed: int
-    loop: LoopState
-    monitors: Monitors
-    trace: TrainingTrace
-
-    @classmethod
-    def of(cls, config: TrainConfig, processes: ProcessStrategy) -> RunPlan:
-        """Makes the plan of a run.
-
-        Raises:
-            LogDirTakenError: another running training uses the log directory.
-            ConfigError: the log directory cannot be a directory.
-            CheckpointError: the checkpoint to resume cannot be read.
-        """
-        directory = RunDirectory(config.log_dir, config.rehearsal, config.if_log_dir_taken)
-        start = resolve_start(config, directory.path)
-        seed = processes.agree_on_seed(lambda: start.choose_seed(config.seed))
-        loop = resolve_loop(config)
-        trace = TrainingTrace(config.trace, loop, processes.rank)
-        return cls(config, directory, start, seed, loop, resolve_monitors(config, loop), trace)
-
-    @classmethod
-    def of_graph(cls, config: TrainConfig, processes: ProcessStrategy) -> RunPlan:
-        """Makes the plan of a run that has only its graph yet: with the seed of the run, and without files.
-
-        Raises:
-            CheckpointError: the checkpoint to resume, which holds the seed, cannot be read.
-        """
-        seed = processes.agree_on_seed(lambda: resolve_start(config, config.log_dir).choose_seed(config.seed))
-        loop = resolve_loop(config)
-        monitors, trace = Monitors([], loop), TrainingTrace(None, loop)
-        return cls(config, RunDirectory(None), FreshStart(), seed, loop, monitors, trace)
-
-    @property
-    def log_dir(self) -> Path | None:
-        """The directory of the run's files."""
-        return self.directory.path
+    def __init__(self, config: TrainConfig, processes: ProcessStrategy) -> None:
+        self.config = config
+        self.directory = RunDirectory(config.log_dir, config.rehearsal, config.if_log_dir_taken)
+        self.log_dir = self.directory.path
+        self.start = find_starting_point(
+            config.resume, self.log_dir, config.session_init, config.resume_allow
+        )
+        self.seed = processes.agree_on_seed(lambda: self.start.choose_seed(config.seed))
+        self.loop = LoopState(
+            steps_per_epoch=0,
+            max_epoch=config.max_epoch,
+            starting_epoch=config.starting_epoch,
+            evaluation_batches=config.evaluation_batches,
+        )
+        monitors = config.monitors
+        if monitors is None:
+            monitors = [ScalarPrinter()] if config.log_dir is None else default_monitors()
+        self.monitors = Monitors(monitors, self.loop)
+        self.trace = TrainingTrace(config.trace, self.loop, processes.rank)
 
     def occupy(self, callbacks: Callbacks, explanation: str) -> None:
         """Locks the directories of the run, writes its description there, and sets them in the monitors.
@@ -109,3 +96,61 @@ class RunPlan:
             inputs: the input tensors of one training tower; empty if they are not known.
         """
         return RunState(self.loop, self.seed, callbacks, source, self.config.resume_allow, inputs)
+
+
+def resolve_config(
+    trainer: str, config: TrainConfig | None, arguments: Mapping[str, Any], is_chief: bool
+) -> TrainConfig:
+    """Returns the configuration of one process's training.
+
+    Args:
+        trainer: the trainer's name, for messages.
+        config: the given configuration.
+        arguments: the arguments of a `TrainConfig`, given instead of one.
+        is_chief: whether the process writes files and restores checkpoints.
+
+    Raises:
+        ConfigError: both were given, or `config` is not a `TrainConfig`.
+    """
+    if config is None:
+        config = TrainConfig(**arguments)
+    elif arguments:
+        raise ConfigError(
+            f"{trainer} received a TrainConfig and also {', '.join(arguments)}. "
+            "Pass all arguments to the TrainConfig, or omit the TrainConfig."
+        )
+    if not isinstance(config, TrainConfig):
+        raise ConfigError(f"{trainer} takes a TrainConfig, received {config!r}.")
+    if is_chief:
+        return config
+    return attrs.evolve(config, log_dir=None, monitors=[], resume=None, session_init=None)
+
+
+def resolve_steps_per_epoch(config: TrainConfig, source: InputSource | None, takes: int = 1) -> int:
+    """Returns the number of steps of an epoch: the configured number, or one pass of the data.
+
+    Args:
+        config: the configuration.
+        source: the input; None without one.
+        takes: the number of datapoints that a step takes from the input, for each tower.
+
+    Raises:
+        ConfigError: neither is known, the data is empty, or one step takes more datapoints than one pass has.
+    """
+    steps = config.steps_per_epoch
+    if steps is None and source is not None:
+        size = source.size()
+        if size and size < takes:
+            raise ConfigError(
+                f"A step takes {takes} datapoints, but one pass of the data has {size}. Take fewer "
+                "datapoints in a step, or set TrainConfig(steps_per_epoch=...)."
+            )
+        steps = size if size is None else size // takes
+    if steps == 0:
+        raise ConfigError("The data is empty: one pass has no datapoint. Check its source and filters.")
+    if steps is None:
+        raise ConfigError(
+            "TrainConfig has no steps_per_epoch, and the length of one pass of the data is unknown. "
+            "Set TrainConfig(steps_per_epoch=...)."
+        )
+    return steps

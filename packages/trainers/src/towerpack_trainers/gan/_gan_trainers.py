@@ -49,7 +49,7 @@ class _RoundTrainer(BuilderTrainer):
                 "source without feeding; a DataFlow given as dataflow= gets one."
             )
         rounds = Rounds(self.builder, self._d_steps, self._g_steps, gan_model(self).generator_scope)
-        self._train_op.compose(self._d_steps, rounds.complete)
+        self._compose_step(self._d_steps, rounds.complete)
         return rounds.train_op
 
 

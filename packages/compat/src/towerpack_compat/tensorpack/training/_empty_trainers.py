@@ -105,7 +105,7 @@ class Trainer(trainers.Trainer):
             log_dir=None,
         )
         source, seed = self.source, self.seed
-        self._follow(RunPlan.of(self.config, self.processes))
+        self._follow(RunPlan(self.config, self.processes))
         self.source, self.seed = source, self.seed if seed is None else seed
         self.log_dir = None if logger.LOG_DIR is None else logger.directory()
         with self.graph.as_default():
