@@ -64,7 +64,7 @@ class _BuiltInGraph(abc.ABCMeta):
         kind: Any = cls
         trainer = kind.__new__(kind, *arguments, **named)
         with trainer.graph.as_default():
-            kind.__init__(trainer, *arguments, **named)
+            kind.__init__(trainer, *arguments, **named)  # type: ignore[misc]
         return trainer
 
     @property
