@@ -64,13 +64,14 @@ class _BuiltInGraph(abc.ABCMeta):
         kind: Any = cls
         trainer = kind.__new__(kind, *arguments, **named)
         with trainer.graph.as_default():
-            kind.__init__(trainer, *arguments, **named)  # type: ignore[misc]
+            kind.__init__(trainer, *arguments, **named)
         return trainer
 
     @property
     def __signature__(cls) -> inspect.Signature:
         """The arguments of `__init__`, for `help`."""
-        return inspect.signature(functools.partial(cls.__init__, None))
+        kind: Any = cls
+        return inspect.signature(functools.partial(kind.__init__, None))
 
 
 class Trainer(metaclass=_BuiltInGraph):
