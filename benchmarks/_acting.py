@@ -100,7 +100,7 @@ def rounds(count: int) -> Callable[[], list[Speed]]:
 
         def _setup_graph(self) -> None:
             outputs = ["sampled_action", "action_log_probability", "state_value"]
-            predictor = self.trainer.get_predictor(["observation", "draw"], outputs)
+            predictor = self.trainer.get_predictor(["observation", "rng_key"], outputs)
             self._predict = predictor.in_calling_thread()
 
         def _before_train(self) -> None:
@@ -111,9 +111,9 @@ def rounds(count: int) -> Callable[[], list[Speed]]:
             acting = STEPS * ENVS / self._rollout.seconds
             actions = np.zeros(ENVS, np.int64)
             environment = _steps_per_second(lambda: self._games.step(actions))
-            draw = np.ones(2, np.int64)
-            inference = _steps_per_second(lambda: self._predict(self._observation, draw))
-            in_turn = _steps_per_second(lambda: self._games.step(self._predict(self._observation, draw)[0]))
+            key = np.ones(2, np.int64)
+            inference = _steps_per_second(lambda: self._predict(self._observation, key))
+            in_turn = _steps_per_second(lambda: self._games.step(self._predict(self._observation, key)[0]))
             self.speeds.append(Speed(environment, inference, in_turn, acting))
 
         def _after_train(self) -> None:

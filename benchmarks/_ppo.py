@@ -28,7 +28,7 @@ class Setting(NamedTuple):
         steps: of each environment, in a rollout.
         batch: steps of one update.
         epochs: how often each step of a rollout is learned from.
-        turns: rollouts that are measured together.
+        iterations: rollouts that are measured together.
         gamma: the discount.
         lam: of the advantages.
     """
@@ -37,7 +37,7 @@ class Setting(NamedTuple):
     steps: int
     batch: int
     epochs: int
-    turns: int
+    iterations: int
     gamma: float
     lam: float
 
@@ -118,7 +118,7 @@ def trainer(setting: Setting) -> Callable[[], Speed]:
         watch, envs = Watch(), cartpole()
         spaces = envs.single_observation_space, envs.single_action_space
         rollout = RolloutBuffer(*spaces, setting.steps, ENVS, gamma=setting.gamma, lam=setting.lam, seed=0)
-        updates = setting.turns * setting.updates
+        updates = setting.iterations * setting.updates
         with tempfile.TemporaryDirectory() as log_dir, on_screen():
             config = TrainConfig(
                 model=Agent.of(envs),
@@ -130,7 +130,7 @@ def trainer(setting: Setting) -> Callable[[], Speed]:
             PPOTrainer(config, envs, rollout, batch_size=setting.batch, epochs=setting.epochs).train()
         seconds = (watch.ends[-1] - watch.ends[0]) / (EPOCHS - 1)
         learning = float(np.mean(watch.learning[1:]))
-        return Speed(setting.turns * setting.env_steps / seconds, updates / (learning * seconds))
+        return Speed(setting.iterations * setting.env_steps / seconds, updates / (learning * seconds))
 
     return run
 
@@ -168,13 +168,13 @@ def stable_baselines(setting: Setting, threads: int | None) -> Callable[[], Spee
         gae_lambda=setting.lam,
         device="cpu",
     )
-    env_steps = setting.turns * setting.env_steps
+    env_steps = setting.iterations * setting.env_steps
 
     def run() -> Speed:
         model.learning, begin = 0.0, time.perf_counter()
         model.learn(env_steps, reset_num_timesteps=False)
         return Speed(
-            env_steps / (time.perf_counter() - begin), setting.turns * setting.updates / model.learning
+            env_steps / (time.perf_counter() - begin), setting.iterations * setting.updates / model.learning
         )
 
     run()

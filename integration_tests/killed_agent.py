@@ -77,8 +77,8 @@ def main():
         target=DoubleQ(n_step=3),
         target_network=TargetCopy(7),
         exploration=LinearEpsilon(1.0, 0.1, 300),
-        steps_per_turn=16,
-        updates_per_turn=4,
+        steps_per_iteration=16,
+        updates_per_iteration=4,
         learning_starts=100,
         env_state=state,
     ).train()

@@ -199,7 +199,7 @@ def train_agent(log_dir):
     spaces = envs.single_observation_space, envs.single_action_space
     config = TrainConfig(
         model=Agent.of(envs),
-        # A checkpoint amid a turn, and at ends of turns.
+        # A checkpoint amid an iteration, and at ends of iterations.
         callbacks=[Tell(), PeriodicTrigger(ModelSaver(keep_last=3), every_k_steps=3, every_k_epochs=1)],
         steps_per_epoch=STEPS_PER_EPOCH,
         max_epoch=EPOCHS // 2,

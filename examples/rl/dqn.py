@@ -55,7 +55,7 @@ class Settings:
     filters: int = 0
 
     @property
-    def turns(self) -> int:
+    def iterations(self) -> int:
         """The number of iterations, each with actions and then an update."""
         return self.env_steps // self.steps
 
@@ -88,7 +88,10 @@ class Agent(QModel):
         return dueling(x, self.action_space.n)
 
     def optimizer(self):
-        step, updates = tf.train.get_or_create_global_step(), self._settings.turns * self._settings.updates
+        step, updates = (
+            tf.train.get_or_create_global_step(),
+            self._settings.iterations * self._settings.updates,
+        )
         return tf.train.AdamOptimizer(tf.train.polynomial_decay(self._settings.rate, step, updates, 1e-5))
 
 
@@ -109,7 +112,7 @@ def train(env, seed, log_dir) -> None:
     config = TrainConfig(
         model=model,
         callbacks=[evaluator, MaxSaver(STATISTIC), StopAt(use.goal)],
-        steps_per_epoch=use.turns // use.evaluations * use.updates,
+        steps_per_epoch=use.iterations // use.evaluations * use.updates,
         max_epoch=use.evaluations,
         log_dir=log_dir,
         seed=seed,
@@ -122,8 +125,8 @@ def train(env, seed, log_dir) -> None:
         target_network=TargetCopy(use.target),
         exploration=LinearEpsilon(1.0, use.epsilon, use.explore),
         batch_size=use.batch_size,
-        steps_per_turn=use.steps,
-        updates_per_turn=use.updates,
+        steps_per_iteration=use.steps,
+        updates_per_iteration=use.updates,
         learning_starts=1000,
         env_state=VectorEnvState(envs),
     )

@@ -99,7 +99,7 @@ def train(env, seed, log_dir) -> None:
             MaxSaver(STATISTIC),
             StopAt(settings.goal),
         ],
-        max_epoch=settings.turns // 10,
+        max_epoch=settings.iterations // 10,
         log_dir=log_dir,
         seed=seed,
     )

@@ -10,12 +10,12 @@ class Settings:
     Attributes:
         env_steps: the maximum number of environment steps.
         goal: the mean return of an evaluation that ends it early.
-        envs, steps: the number of environments, and the number of steps of each in a turn.
-        batch_size, epochs: of updates; the number of passes over the steps of a turn.
+        envs, steps: the number of environments, and the number of steps of each in an iteration.
+        batch_size, epochs: of updates; the number of passes over the steps of an iteration.
         rate: the learning rate, which decreases to 0 over the training.
         gamma, lam, clip, entropy: the parameters of the paper.
         scale: factor of rewards.
-        evaluate, every: the number of episodes of an evaluation, and of epochs of ten turns before it.
+        evaluate, every: the number of episodes of an evaluation, and of epochs of ten iterations before it.
         units, filters: the sizes of hidden layers, and of the convolutions before them.
     """
 
@@ -37,14 +37,14 @@ class Settings:
     filters: tuple[int, ...] = ()
 
     @property
-    def turns(self) -> int:
-        """The number of turns."""
+    def iterations(self) -> int:
+        """The number of iterations."""
         return self.env_steps // (self.envs * self.steps)
 
     @property
     def updates(self) -> int:
-        """The total number of updates of all turns."""
-        return self.turns * self.epochs * -(-self.envs * self.steps // self.batch_size)
+        """The total number of updates of all iterations."""
+        return self.iterations * self.epochs * -(-self.envs * self.steps // self.batch_size)
 
 
 SETTINGS = {

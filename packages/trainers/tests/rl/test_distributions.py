@@ -68,12 +68,12 @@ def test_an_impossible_choice_has_no_probability_and_adds_no_entropy():
 def test_draws_are_a_function_of_two_numbers(kind):
     tensor = tf.zeros([1000, 2])
     made = Categorical(tensor) if kind == "choices" else DiagonalGaussian(tensor, tf.zeros([2]))
-    draw = tf.placeholder(tf.int64, [2])
-    sample = made.sample(draw)
+    rng_key = tf.placeholder(tf.int64, [2])
+    sample = made.sample(rng_key)
     assert sample.dtype == made.action_dtype
     with tf.Session() as session:
         one, same, other, seed = (
-            session.run(sample, {draw: numbers}) for numbers in ([1, 2], [1, 2], [1, 3], [2, 2])
+            session.run(sample, {rng_key: numbers}) for numbers in ([1, 2], [1, 2], [1, 3], [2, 2])
         )
     np.testing.assert_array_equal(one, same)
     assert (one != other).any() and (one != seed).any()
@@ -82,10 +82,10 @@ def test_draws_are_a_function_of_two_numbers(kind):
 def test_draws_have_the_distribution():
     logits = np.log(np.tile(np.float32([[0.2, 0.5, 0.3]]), (20_000, 1)))
     mean = np.tile(np.float32([[1.0, -2.0]]), (20_000, 1))
-    draw = tf.constant([7, 8], tf.int64)
+    rng_key = tf.constant([7, 8], tf.int64)
     choices, numbers = values(
-        Categorical(tf.constant(logits)).sample(draw),
-        DiagonalGaussian(tf.constant(mean), tf.constant(LOG_STD)).sample(draw),
+        Categorical(tf.constant(logits)).sample(rng_key),
+        DiagonalGaussian(tf.constant(mean), tf.constant(LOG_STD)).sample(rng_key),
     )
     np.testing.assert_allclose(np.bincount(choices) / len(choices), [0.2, 0.5, 0.3], atol=0.015)
     np.testing.assert_allclose(numbers.mean(0), mean[0], atol=0.04)

@@ -165,7 +165,7 @@ def test_groups_of_environments_that_overlap_or_not(train, walks, kit):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("steps_per_epoch", [8, 6], ids=["at the end of a turn", "amid a turn"])
+@pytest.mark.parametrize("steps_per_epoch", [8, 6], ids=["at the end of an iteration", "amid an iteration"])
 def test_a_resumed_run_is_the_same_to_the_last_bit(train, kit, steps_per_epoch):
     def callbacks():
         return [ModelSaver()]
@@ -183,7 +183,7 @@ def test_a_resumed_run_is_the_same_to_the_last_bit(train, kit, steps_per_epoch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("stop", [8, 11], ids=["at the end of a turn", "amid a turn"])
+@pytest.mark.parametrize("stop", [8, 11], ids=["at the end of an iteration", "amid an iteration"])
 def test_a_stopped_training_does_not_act_and_resumes_to_the_last_bit(train, kit, stop):
     class At(Callback):
         """Records the amount of acting at a step, and may stop the training there."""
@@ -241,7 +241,7 @@ def test_the_fractions_of_time_are_reported(train, walks, capsys):
     trainer, _ = train()
     text = trainer.explain()
     assert "environments: 4 in Walks, autoreset mode NEXT_STEP" in text
-    assert "a turn: 32 steps, 8 of each environment, then 4 updates by batches of at most 16" in text
+    assert "an iteration: 32 steps, 8 of each environment, then 4 updates by batches of at most 16" in text
     assert "resume: exact" in text
     names = ["environment_share", "inference_share", "learner_share", "idle_share"]
     shares = [trainer.monitors.get_latest(name) for name in names]

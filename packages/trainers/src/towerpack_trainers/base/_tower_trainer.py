@@ -141,7 +141,7 @@ class TowerTrainer(Trainer):
         op, inputs = self._only_op(), self._tower_inputs()
         if self.source is None or not inputs:
             return super().headspace(steps)
-        if op is None or self._lead is not None:
+        if op is None or self._prologue is not None:
             raise ConfigError(
                 f"{type(self).__name__}.headspace: a step of this trainer is not one op and cannot run on a "
                 "held batch. Measure with a SimpleTrainer on the same data."

@@ -44,7 +44,7 @@ from ..session import (
     default_session_config,
     seed_data,
 )
-from ..step import HookedSession, Lead, TrainingSteps, check_position, choose_steps
+from ..step import HookedSession, PrologueOps, TrainingSteps, check_position, choose_steps
 from ..towers._devices import devices_of_towers
 from ..towers._predictor import Predictor, make_predictor
 
@@ -112,8 +112,8 @@ class Trainer(metaclass=_BuiltInGraph):
 
     _op: tf.Operation | None = None
     _takes = 1  # datapoints that a step takes from the input, for each tower
-    _lead: Lead | None = None
-    _make_lead: Callable[[], Lead | None] | None = None
+    _prologue: PrologueOps | None = None
+    _make_prologue: Callable[[], PrologueOps | None] | None = None
     _set_up = False  # once it begins, callbacks and the op of a step are fixed
     _steps: TrainingSteps | None = None
 
@@ -227,15 +227,15 @@ class Trainer(metaclass=_BuiltInGraph):
             raise ConfigError(f"train_op {op.name!r} is not in the graph of this trainer.")
         self._op, self.graph = op, op.graph
 
-    def _compose_step(self, takes: int, make_lead: Callable[[], Lead | None]) -> None:
+    def _compose_step(self, takes: int, make_prologue: Callable[[], PrologueOps | None]) -> None:
         """Makes each step a sequence of several parts.
 
         Args:
             takes: the number of datapoints that a step takes from the input, for each tower.
-            make_lead: completes `train_op`, and returns the ops before it. Called once, in the graph, after
-                the callbacks are set up, so that their additions to the parts are repeated as well.
+            make_prologue: completes `train_op`, and returns the ops before it. Called once, in the graph,
+                after the callbacks are set up, so that their additions to the parts are repeated as well.
         """
-        self._takes, self._make_lead = takes, make_lead
+        self._takes, self._make_prologue = takes, make_prologue
 
     def run_step(self) -> None:
         """Runs one step: each `hooked_sess.run` is one. Override it, or assign `trainer.run_step = f`."""
@@ -391,8 +391,8 @@ class Trainer(metaclass=_BuiltInGraph):
             self._counter = StepCounter(self.graph)
             self.processes.add_ops(self.graph)
             self.callbacks.setup_graph(self)
-            if self._make_lead is not None:
-                self._lead = self._make_lead()
+            if self._make_prologue is not None:
+                self._prologue = self._make_prologue()
             # XLA would compile the copies again; a limit on each call must apply to each step; and a call of
             # several steps would look like a stall of less than a second.
             limited = config.xla or self._session_config().operation_timeout_in_ms
@@ -404,7 +404,7 @@ class Trainer(metaclass=_BuiltInGraph):
                 steps_per_run=config.steps_per_run,
                 own_step=type(self).__name__ if self._has_own_step() or self.processes.single_steps else None,
                 may_fuse=not limited and config.stall_seconds >= 1,
-                lead=self._lead,
+                prologue=self._prologue,
             )
         return self._steps
 

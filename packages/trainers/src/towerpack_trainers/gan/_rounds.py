@@ -9,7 +9,7 @@ import tensorflow.compat.v1 as tf
 
 from towerpack_callbacks import find_ancestors
 
-from ..step import Given, Lead, StepCopies
+from ..step import Given, PrologueOps, StepCopies
 from ..towers._builder import Builder
 from ._gan_objectives import DISCRIMINATOR, GENERATOR
 
@@ -50,7 +50,7 @@ class Rounds:
         with tf.control_dependencies([self._last]):
             self.train_op: tf.Operation = tf.no_op(name="round")
 
-    def complete(self) -> Lead | None:
+    def complete(self) -> PrologueOps | None:
         """Adds the generator's steps to `train_op`; returns the discriminator's steps before its last one.
 
         Call it after the callbacks are set up: their additions to the updates are copied with the updates.
@@ -71,7 +71,7 @@ class Rounds:
         def own_numbers(step: tf.Tensor | int) -> list[tf.Tensor]:
             return _numbers_of_part(numbers, step + 1)
 
-        return Lead([self._last], self._d_steps - 1, "d_steps", numbers, own_numbers)
+        return PrologueOps([self._last], self._d_steps - 1, "d_steps", numbers, own_numbers)
 
     def _repeat(self, copies: StepCopies, given: Given) -> list[tf.Operation]:
         if self._g_steps == 1:

@@ -9,7 +9,7 @@ import numpy as np
 
 from towerpack_callbacks import Callback
 
-from ._time_shares import Shares
+from ._time_breakdown import TimeBreakdown
 from .environments import FinishedEpisodes
 
 __all__ = ["ActingReport"]
@@ -21,15 +21,15 @@ class ActingReport(Callback):
 
     Args:
         episodes: the finished episodes of the training's environments.
-        shares: the fractions of time.
+        time_breakdown: the fractions of time.
     """
 
-    def __init__(self, episodes: FinishedEpisodes, shares: Shares) -> None:
-        self._episodes, self._shares = episodes, shares
+    def __init__(self, episodes: FinishedEpisodes, time_breakdown: TimeBreakdown) -> None:
+        self._episodes, self._breakdown = episodes, time_breakdown
 
     def produces(self) -> Sequence[str]:
         """Returns the names of the statistics."""
-        return ["mean_return", "episodes", *self._shares.names]
+        return ["mean_return", "episodes", *self._breakdown.names]
 
     def headlines(self) -> Sequence[str]:
         """Returns the name of the return only; the fractions have a separate line."""
@@ -42,7 +42,7 @@ class ActingReport(Callback):
         # Before the end of the first episode there is no return to report.
         mean = float(np.mean([each.total for each in last])) if last else np.nan
         monitors.put_scalar("mean_return", mean)
-        taken = self._shares.take()
+        taken = self._breakdown.take()
         for name, value in taken.items():
             monitors.put_scalar(name, value)
-        monitors.put_message(self._shares.as_text(taken))
+        monitors.put_message(self._breakdown.as_text(taken))

@@ -27,8 +27,8 @@ class AgentTrainer(BuilderTrainer):
 
     Args:
         config: the training; its data comes from the collector.
-        collector: makes the data, one turn at a time.
-        updates: the number of updates in a turn.
+        collector: makes the data, one iteration at a time.
+        updates: the number of updates in an iteration.
         devices: devices, or their number; None for one.
 
     Raises:
@@ -69,7 +69,7 @@ class AgentTrainer(BuilderTrainer):
         towers = 1 if devices is None else len(choose_devices(devices, None))
         if batches % towers:
             raise ConfigError(
-                f"{cls.__name__}: a turn has {batches} batches, which cannot be divided evenly among "
+                f"{cls.__name__}: an iteration has {batches} batches, which cannot be divided evenly among "
                 f"{towers} towers. Choose steps, batch_size or epochs so that the number of batches is a "
                 "multiple."
             )
@@ -83,5 +83,5 @@ class AgentTrainer(BuilderTrainer):
         return choose_builder(self.devices, self.seed) if self.devices else super()._make_builder()
 
     def _own_callbacks(self) -> list[Callback]:
-        report = ActingReport(self._collector.steps.episodes, self._collector.shares)
+        report = ActingReport(self._collector.steps.episodes, self._collector.time_breakdown)
         return [*super()._own_callbacks(), report]

@@ -1,4 +1,4 @@
-"""Makes the data of a training by acting in environments, one turn at a time."""
+"""Makes the data of a training by acting in environments, one iteration at a time."""
 
 from __future__ import annotations
 
@@ -16,17 +16,19 @@ from towerpack_inputsource import RolloutInput
 
 from ..towers._predictor import Predictor
 from ._protocols import Environments, EnvironmentState
-from ._time_shares import TimeShares
+from ._time_breakdown import ActingTimeBreakdown
 from .environments import GroupedSteps, Transitions, VectorSteps, state_of
 
-__all__ = ["Collector", "Moment"]
+__all__ = ["Collector", "VectorTransition"]
 
 _log = logging.getLogger("towerpack_trainers")
 _ARRAYS = "environments.npz"
+# Keys of checkpoints that releases up to 0.2 wrote.
+_RENAMED_KEYS = {"turn_begin": "iteration_begin", "acts": "action_count"}
 
 
 @final
-class Moment(NamedTuple):
+class VectorTransition(NamedTuple):
     """One step of each environment, with the policy's outputs before it.
 
     Attributes:
@@ -42,7 +44,7 @@ class Moment(NamedTuple):
     @classmethod
     def joined(
         cls, asked: Sequence[tuple[np.ndarray, Sequence[np.ndarray]]], happened: Transitions
-    ) -> Moment:
+    ) -> VectorTransition:
         """Joins the observations and outputs of all groups."""
         if len(asked) == 1:
             return cls(*asked[0], happened)
@@ -51,11 +53,11 @@ class Moment(NamedTuple):
 
 
 class Collector(Callback):
-    """Acts in environments, then feeds the batches of a turn, which is a number of updates, into the graph.
+    """Acts in environments, then feeds the batches of an iteration (several updates) into the graph.
 
-    It must come after all savers: a turn begins in `_after_triggers`, after the checkpoints of that step were
-    written. So a checkpoint at the end of a turn holds no batches; a checkpoint within a turn holds the data
-    they were drawn from, the state before, and the number of used batches.
+    It must come after all savers: an iteration begins in `_after_triggers`, after the checkpoints of that
+    step were written. So a checkpoint at the end of an iteration holds no batches; a checkpoint within an
+    iteration holds the data they were drawn from, the state before, and the number of used batches.
 
     Subclasses act and store data in `_make_data`, and draw batches in `_batches`.
 
@@ -63,12 +65,12 @@ class Collector(Callback):
         envs: the environments, or a list of groups of them. A group with `send` and `recv` then steps while
             the policy acts for the next one.
         source: the input of the training.
-        updates: the number of updates in a turn.
+        updates: the number of updates in an iteration.
         env_state: the state of the environments, or a list with the state of each group; None: that of
             `envs`, if they have one.
 
     Attributes:
-        shares: the fractions of time.
+        time_breakdown: the fractions of time.
         steps: the environments with their step functions.
     """
 
@@ -82,13 +84,13 @@ class Collector(Callback):
         env_state: EnvironmentState | Sequence[EnvironmentState] | None = None,
     ) -> None:
         self.steps = GroupedSteps(envs)
-        self.shares = TimeShares()
+        self.time_breakdown = ActingTimeBreakdown()
         self._source, self._updates = source, updates
         self._env_state = state_of(envs, env_state)
         self._restored: dict[str, Any] | None = None
-        self._turn_begin = 0
+        self._iteration_begin = 0
         self._predict: Predictor | None = None
-        self._acts = 0
+        self._action_count = 0
         self._seed, self._towers = 0, 1
 
     def prepare(self, seed: int, towers: int) -> None:
@@ -110,7 +112,7 @@ class Collector(Callback):
         reason = getattr(state, "reason", "") or "their state cannot be saved"
         return (
             f"environments: {kinds}, autoreset mode {self.steps.parts[0].mode}{overlap}\n"
-            f"a turn: {self._turn()}\n"
+            f"an iteration: {self._describe_iteration()}\n"
             f"resume: {'exact' if exact else f'in new episodes, since the environments are reset: {reason}'}"
         )
 
@@ -126,15 +128,15 @@ class Collector(Callback):
 
     @abc.abstractmethod
     def _batches(self) -> Iterable[Sequence[np.ndarray]]:
-        """Draws the batches of a turn, in the order of the model's inputs."""
+        """Draws the batches of an iteration, in the order of the model's inputs."""
 
     @abc.abstractmethod
-    def _end_turn(self) -> None:
-        """Drops the data that later turns do not need."""
+    def _end_iteration(self) -> None:
+        """Drops the data that later iterations do not need."""
 
     @abc.abstractmethod
     def _data_state(self) -> dict[str, Any]:
-        """Returns the state that the batches of this turn depend on, as JSON values."""
+        """Returns the state that the batches of this iteration depend on, as JSON values."""
 
     @abc.abstractmethod
     def _save_data(self, directory: Path) -> None:
@@ -147,56 +149,56 @@ class Collector(Callback):
     def _begin_anew(self) -> None:
         """Called when a resumed run could not continue its episodes."""
 
-    def _turn(self) -> str:
-        """Describes a turn."""
+    def _describe_iteration(self) -> str:
+        """Describes an iteration."""
         return f"acts, then {self._updates} updates"
 
-    # ---- the turns
+    # ---- the iterations
 
     def _setup_graph(self) -> None:
-        predict = self.trainer.get_predictor(["observation", "draw"], self._outputs())
+        predict = self.trainer.get_predictor(["observation", "rng_key"], self._outputs())
         self._predict = cast(Predictor, predict).in_calling_thread()
 
     def step_period(self) -> Every:
-        """Returns the length of a turn."""
+        """Returns the length of an iteration."""
         return Every(steps=self._updates)
 
     def _before_train(self) -> None:
-        self.shares.take()  # time before the training does not count
+        self.time_breakdown.take()  # time before the training does not count
         if self._restored is None:
-            self.shares.in_environment(lambda: self.steps.reset(self._seed))
-            self._begin_turn()
-        elif self._turn_is_over():
-            self._begin_turn()
+            self.time_breakdown.in_environment(lambda: self.steps.reset(self._seed))
+            self._begin_iteration()
+        elif self._iteration_is_over():
+            self._begin_iteration()
         else:
-            self._put(self.global_step - self._turn_begin)
+            self._put(self.global_step - self._iteration_begin)
 
     def _before_epoch(self) -> None:
-        self.shares.begin_learning()
+        self.time_breakdown.begin_learning()
 
     def _trigger_step(self) -> None:
-        if self._turn_is_over():
-            self.shares.end_learning()
-            self._end_turn()
+        if self._iteration_is_over():
+            self.time_breakdown.end_learning()
+            self._end_iteration()
 
     def _after_epoch(self) -> None:
         # The following work, such as an evaluation, is not learning.
-        self.shares.end_learning()
+        self.time_breakdown.end_learning()
 
     def _after_triggers(self) -> None:
         loop = self.trainer.loop
         last = loop.stop is not None or (loop.is_last_step and loop.epoch_num == loop.max_epoch)
-        if self._turn_is_over() and not last:
-            self._begin_turn()
+        if self._iteration_is_over() and not last:
+            self._begin_iteration()
 
-    def _turn_is_over(self) -> bool:
-        return self.global_step - self._turn_begin >= self._updates
+    def _iteration_is_over(self) -> bool:
+        return self.global_step - self._iteration_begin >= self._updates
 
-    def _begin_turn(self) -> None:
-        self._turn_begin = self.global_step
+    def _begin_iteration(self) -> None:
+        self._iteration_begin = self.global_step
         self._make_data()
         self._put(0)
-        self.shares.begin_learning()
+        self.time_breakdown.begin_learning()
 
     def _put(self, used: int) -> None:
         self._source.put_all(islice(self._batches(), used * self._towers, None))
@@ -207,55 +209,55 @@ class Collector(Callback):
         """Runs the policy. Each call draws different random numbers, which depend only on seed and time."""
         assert self._predict is not None
         predict = self._predict
-        self._acts += 1
-        draw = np.array([self._seed, self._acts], np.int64)
-        outputs: list[np.ndarray] = self.shares.in_inference(lambda: predict(observation, draw))
+        self._action_count += 1
+        rng_key = np.array([self._seed, self._action_count], np.int64)
+        outputs: list[np.ndarray] = self.time_breakdown.in_inference(lambda: predict(observation, rng_key))
         return outputs
 
-    def _moments(self, count: int) -> Iterator[Moment]:
+    def _transitions(self, count: int) -> Iterator[VectorTransition]:
         """Acts in all environments for `count` steps.
 
         While the policy acts for a group of environments, the others step: the observations of a group are
-        awaited only at its next turn.
+        awaited only when the policy acts for it again.
         """
         parts = self.steps.parts
         asked = [self._begin(part) for part in parts]
         for left in reversed(range(count)):
             before, happened = list(asked), []
             for number, part in enumerate(parts):
-                happened.append(self._counted(self.shares.in_environment(part.receive)))
+                happened.append(self._counted(self.time_breakdown.in_environment(part.receive)))
                 if left:
                     asked[number] = self._begin(part)
-            yield Moment.joined(before, self.steps.joined(happened))
+            yield VectorTransition.joined(before, self.steps.joined(happened))
 
     def _begin(self, part: VectorSteps) -> tuple[np.ndarray, Sequence[np.ndarray]]:
         observation = part.observation
         outputs = self._act(observation)
-        self.shares.in_environment(lambda: part.send(outputs[0]))
+        self.time_breakdown.in_environment(lambda: part.send(outputs[0]))
         return observation, outputs
 
     def _counted(self, happened: Transitions) -> Transitions:
         valid = int(np.count_nonzero(happened.valid))
-        self.shares.frames += valid
+        self.time_breakdown.frames += valid
         self.trainer.loop.env_steps += valid
         return happened
 
     # ---- state
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns the progress of the turn, and the state that it depends on."""
+        """Returns the progress of the iteration, and the state that it depends on."""
         if not self.steps.started:
             return {}
         return {
-            "turn_begin": self._turn_begin,
-            "acts": self._acts,
+            "iteration_begin": self._iteration_begin,
+            "action_count": self._action_count,
             "envs": None if self._env_state is None else self._env_state.state_dict(),
             "data": self._data_state(),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restores a state; `load_files` restores its arrays."""
-        self._restored = state or None
+        self._restored = {_RENAMED_KEYS.get(key, key): value for key, value in state.items()} or None
 
     def save_files(self, directory: Path) -> None:
         """Writes observations and steps into a directory."""
@@ -269,7 +271,7 @@ class Collector(Callback):
         """Restores the run's environments and data."""
         state = self._restored
         assert state is not None
-        self._turn_begin, self._acts = int(state["turn_begin"]), int(state["acts"])
+        self._iteration_begin, self._action_count = int(state["iteration_begin"]), int(state["action_count"])
         with np.load(directory / _ARRAYS, allow_pickle=False) as arrays:
             self.steps.load_arrays(arrays)
         self._load_data(state["data"], directory)
@@ -278,5 +280,5 @@ class Collector(Callback):
             if getattr(self._env_state, "exact", True):
                 return
         _log.warning("Environment state is not restorable; resetting all environments.")
-        self.steps.reset(self._seed + self._acts)
+        self.steps.reset(self._seed + self._action_count)
         self._begin_anew()

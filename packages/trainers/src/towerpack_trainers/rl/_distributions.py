@@ -8,6 +8,8 @@ from typing import final
 
 import tensorflow.compat.v1 as tf
 
+from .._renamed import renamed_arguments
+
 __all__ = ["Categorical", "DiagonalGaussian", "Distribution"]
 
 
@@ -21,11 +23,11 @@ class Distribution(abc.ABC):
     action_dtype: tf.DType
 
     @abc.abstractmethod
-    def sample(self, draw: tf.Tensor) -> tf.Tensor:
+    def sample(self, rng_key: tf.Tensor) -> tf.Tensor:
         """Draws an action for each observation.
 
         Args:
-            draw: int64 of shape [2]; the same two numbers draw the same actions.
+            rng_key: int64 of shape [2]; the same two numbers draw the same actions.
         """
 
     @abc.abstractmethod
@@ -64,9 +66,10 @@ class Categorical(Distribution):
         """The number of choices."""
         return self._logs.shape[1:].as_list()  # type: ignore[no-any-return]
 
-    def sample(self, draw: tf.Tensor) -> tf.Tensor:
+    @renamed_arguments(draw="rng_key")
+    def sample(self, rng_key: tf.Tensor) -> tf.Tensor:
         """Draws choices with the Gumbel trick: the largest of logits plus noise."""
-        numbers = tf.random.stateless_uniform(tf.shape(self._logs), draw, minval=1e-20, maxval=1.0)
+        numbers = tf.random.stateless_uniform(tf.shape(self._logs), rng_key, minval=1e-20, maxval=1.0)
         return tf.argmax(self._logs - tf.log(-tf.log(numbers)), 1)
 
     def mode(self) -> tf.Tensor:
@@ -104,9 +107,10 @@ class DiagonalGaussian(Distribution):
         """The shape of one action."""
         return self._mean.shape[1:].as_list()  # type: ignore[no-any-return]
 
-    def sample(self, draw: tf.Tensor) -> tf.Tensor:
+    @renamed_arguments(draw="rng_key")
+    def sample(self, rng_key: tf.Tensor) -> tf.Tensor:
         """Draws values, without any bounds."""
-        noise = tf.random.stateless_normal(tf.shape(self._mean), draw)
+        noise = tf.random.stateless_normal(tf.shape(self._mean), rng_key)
         return self._mean + tf.exp(self._log_std) * noise
 
     def mode(self) -> tf.Tensor:

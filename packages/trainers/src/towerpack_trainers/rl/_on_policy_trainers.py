@@ -54,9 +54,9 @@ class _OnPolicyTrainer(AgentTrainer):
 class PPOTrainer(_OnPolicyTrainer):
     """Trains a policy by proximal policy optimization (Schulman et al. 2017).
 
-    In each turn, the newest policy makes the steps of a rollout, then the trainer learns from each step
+    In each iteration, the newest policy makes the steps of a rollout, then the trainer learns from each step
     `epochs` times, in batches of `batch_size`. `global_step` counts these updates, and `env_steps` the steps
-    of environments. An epoch is ten such turns, unless `TrainConfig(steps_per_epoch=…)` is given.
+    of environments. An epoch is ten such iterations, unless `TrainConfig(steps_per_epoch=…)` is given.
 
     Steps that only reset an environment, as in autoreset mode "NextStep", are not used for learning. A batch
     with only such steps is an update with zero gradients: it counts in `global_step`, and an optimizer with

@@ -7,6 +7,7 @@ import abc
 import tensorflow.compat.v1 as tf
 
 from .._errors import ModelError
+from .._renamed import renamed_arguments
 from ._agent_model import AgentModel
 from ._distributions import Distribution
 
@@ -18,9 +19,9 @@ class PolicyModel(AgentModel):
 
     Trainers such as `PPOTrainer` add the inputs for learning. The model itself predicts: a predictor with the
     input "observation" has the outputs "greedy_action" (the most probable action), "sampled_action" (drawn
-    with the further input "draw", two whole numbers), "action_log_probability" (of the sampled action), and
-    "state_value". Actions are those of the distribution: choices count from 0, numbers are not clipped to a
-    box.
+    with the further input "rng_key", two whole numbers), "action_log_probability" (of the sampled action),
+    and "state_value". Actions are those of the distribution: choices count from 0, numbers are not clipped to
+    a box.
 
     Args:
         observation_space: the space of one observation, a gymnasium `Box`.
@@ -63,16 +64,17 @@ class PolicyModel(AgentModel):
         """Adds a replica for acting."""
         self.add_acting(inputs[0], tf.zeros([2], tf.int64))
 
-    def add_acting(self, observation: tf.Tensor, default_draw: tf.Tensor) -> None:
+    @renamed_arguments(default_draw="default_rng_key")
+    def add_acting(self, observation: tf.Tensor, default_rng_key: tf.Tensor) -> None:
         """Adds the networks, and the outputs for predictors.
 
         Args:
             observation: a batch of observations.
-            default_draw: int64 [2], the random key of actions unless "draw" is fed.
+            default_rng_key: int64 [2], the random key of actions unless "rng_key" is fed.
         """
         distribution, value = self.checked_policy(observation)
-        draw = tf.placeholder_with_default(default_draw, [2], "draw")
-        sampled = tf.identity(distribution.sample(draw), "sampled_action")
+        rng_key = tf.placeholder_with_default(default_rng_key, [2], "rng_key")
+        sampled = tf.identity(distribution.sample(rng_key), "sampled_action")
         tf.identity(distribution.mode(), "greedy_action")
         tf.identity(distribution.log_probability(sampled), "action_log_probability")
         tf.identity(value, "state_value")

@@ -21,7 +21,7 @@ _DIRECTORY = "rollout"
 
 @final
 class RolloutCollector(Collector):
-    """Fills a rollout with steps of the newest policy; a turn uses each step several times for learning.
+    """Fills a rollout with steps of the newest policy; an iteration learns from each step several times.
 
     Args:
         envs: the environments.
@@ -29,7 +29,7 @@ class RolloutCollector(Collector):
         rollout: a rollout for these environments.
         batch_size: the batch size of an update.
         epochs: the number of times that each step is used for learning.
-        updates: the number of updates in a turn.
+        updates: the number of updates in an iteration.
         env_state: see `Collector`.
     """
 
@@ -56,7 +56,7 @@ class RolloutCollector(Collector):
     def _make_data(self) -> None:
         rollout = self._rollout
         rollout.clear()
-        for observation, (action, log_probability, value), happened in self._moments(rollout.steps):
+        for observation, (action, log_probability, value), happened in self._transitions(rollout.steps):
             rollout.add(
                 observation,
                 action,
@@ -88,7 +88,7 @@ class RolloutCollector(Collector):
                 batch.value_target,
             )
 
-    def _end_turn(self) -> None:
+    def _end_iteration(self) -> None:
         self._rollout.clear()
         self._drawn_from = self._rollout.state_dict()
 
@@ -97,7 +97,7 @@ class RolloutCollector(Collector):
         self._rollout.clear()
         self._rollout.load_state_dict(self._found)
 
-    def _turn(self) -> str:
+    def _describe_iteration(self) -> str:
         steps, count = self._rollout.steps, self._rollout.environments
         return (
             f"{steps * count:,} steps, {steps} of each environment, then {self._updates} updates by batches "

@@ -1,17 +1,17 @@
 """The steps of a training: one or several in each session call, with the fetches of callbacks."""
 
 from ._choose_steps import choose_steps
+from ._composite_step import PrologueOps
 from ._copies_of_step import Given, StepCopies
 from ._fixed_steps import check_position
 from ._hooked_session import HookedSession
-from ._led_step import Lead
 from ._speed_trial import SpeedTrial
 from ._step_calls import TrainingSteps
 
 __all__ = [
     "Given",
     "HookedSession",
-    "Lead",
+    "PrologueOps",
     "SpeedTrial",
     "StepCopies",
     "TrainingSteps",

@@ -7,10 +7,10 @@ import tensorflow.compat.v1 as tf
 from towerpack_callbacks import Callbacks, LoopState, StepCounter
 
 from .._errors import ConfigError
+from ._composite_step import CompositeStep, PrologueOps
 from ._default_step import DefaultStep
 from ._fixed_steps import FixedSteps, check_periods
 from ._fused_steps import FusedSteps
-from ._led_step import Lead, LedStep
 from ._step_calls import TrainingSteps
 
 __all__ = ["choose_steps"]
@@ -25,7 +25,7 @@ def choose_steps(
     steps_per_run: int | None = None,
     own_step: str | None = None,
     may_fuse: bool = True,
-    lead: Lead | None = None,
+    prologue: PrologueOps | None = None,
 ) -> TrainingSteps:
     """Chooses the number of steps in a session call, and adds the ops for it to the graph.
 
@@ -39,7 +39,7 @@ def choose_steps(
         own_step: the name of the trainer class if it has its own `run_step`, which must be called for each
             step.
         may_fuse: False if there is another reason not to fuse steps.
-        lead: the ops that run before each step, as a part of it; None: none.
+        prologue: the ops that run before each step, as a part of it; None: none.
 
     Raises:
         ConfigError: several steps per call are requested, but the trainer, a period or the input needs one.
@@ -53,13 +53,13 @@ def choose_steps(
             )
         check_periods(per_call, callbacks, loop.steps_per_epoch)
     default = DefaultStep(train_op, callbacks.plan(callbacks.every_step_fetches), counter)
-    if lead is not None:
+    if prologue is not None:
         if per_call > 1:
             raise ConfigError(
-                f"steps_per_run={per_call} repeats a step that {lead.wanted_by} makes of several. "
+                f"steps_per_run={per_call} repeats a step that {prologue.wanted_by} makes of several. "
                 "Remove steps_per_run: such a step is already one session call."
             )
-        return LedStep(default, lead, by_calls=own_step is not None)
+        return CompositeStep(default, prologue, by_calls=own_step is not None)
     if may_fuse and steps_per_run is None and own_step is None and not callbacks.needs_every_step:
         epochs = (loop.max_epoch or 0) - loop.starting_epoch + 1
         fused = FusedSteps.of(default, epochs * loop.steps_per_epoch)

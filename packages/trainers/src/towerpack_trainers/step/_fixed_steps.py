@@ -10,8 +10,8 @@ import tensorflow.compat.v1 as tf
 from towerpack_callbacks import Callbacks, LoopState, StopTraining
 
 from .._errors import ConfigError
+from ._composite_step import copies_of, copy_after
 from ._default_step import DefaultStep, compile_step
-from ._led_step import copies_of, copy_after
 from ._step_calls import StepCalls
 
 __all__ = ["FixedSteps", "check_periods", "check_position"]
@@ -34,7 +34,7 @@ class FixedSteps:
         self.per_call = per_call
         self._done: tf.Operation = default.done
         self._values: Sequence[Any] = default.values
-        self._leading: tf.Operation | None = None
+        self._prologue_op: tf.Operation | None = None
         if per_call > 1:
             self._repeat()
 
@@ -43,14 +43,14 @@ class FixedSteps:
 
     def compile(self, sess: tf.Session) -> StepCalls:
         """Prepares the session calls."""
-        leading = None if self._leading is None else sess.make_callable(self._leading)
-        return StepCalls(compile_step(sess, self._done, self._values), run_leading=leading)
+        prologue = None if self._prologue_op is None else sess.make_callable(self._prologue_op)
+        return StepCalls(compile_step(sess, self._done, self._values), run_prologue=prologue)
 
     def _repeat(self) -> None:
         """Puts all steps except the last into a loop, followed by the last one."""
         copies = copies_of(self.default, "steps_per_run")
-        self._leading = copies.loop(lambda done: done < self.per_call - 1, "leading_steps").op
-        self._done, self._values = copy_after(self._leading, self.default, copies)
+        self._prologue_op = copies.loop(lambda done: done < self.per_call - 1, "prologue_steps").op
+        self._done, self._values = copy_after(self._prologue_op, self.default, copies)
 
 
 def check_periods(per_call: int, callbacks: Callbacks, steps_per_epoch: int) -> None:

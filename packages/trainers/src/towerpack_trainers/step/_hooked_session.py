@@ -53,7 +53,7 @@ class HookedSession:
         counter.placing(sess)(loop.global_step)
         calls = steps.compile(sess)
         self._singles_until = 0  # up to this step, one call for each step
-        self._run_default, self._run_leading, self._run_many = calls.run, calls.run_leading, calls.run_many
+        self._run_default, self._run_prologue, self._run_many = calls.run, calls.run_prologue, calls.run_many
 
     def run(self, fetches: Any, feed_dict: dict[Any, Any] | None = None) -> Any:
         """Runs one step; with `steps_per_run`, that many steps, of which callbacks see the last.
@@ -95,8 +95,8 @@ class HookedSession:
                 receive(value)
             return None
         # Fetches of this step only cannot be in the loop: the steps before it run separately.
-        if self._run_leading is not None and (fetches is self._train_op or self._per_call > 1):
-            self._run_leading()
+        if self._run_prologue is not None and (fetches is self._train_op or self._per_call > 1):
+            self._run_prologue()
             loop.global_step += self._per_call - 1
         return self._runner.run(fetches, feed_dict, due)
 

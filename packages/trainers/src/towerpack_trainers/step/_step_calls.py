@@ -21,14 +21,14 @@ class StepCalls:
     Attributes:
         run: makes one step, or `TrainingSteps.per_call` steps; returns one value per receiver, of the last
             step.
-        run_leading: makes all of these steps except the last; None if there is only one.
+        run_prologue: makes all of these steps except the last; None if there is only one.
         run_many: takes a limit, makes at most that many steps without observing callbacks, and returns their
             number. If single calls are faster, it returns minus the number of steps after which to call it
             again. None if fusing is never tried.
     """
 
     run: Callable[[], Sequence[Any]]
-    run_leading: Callable[[], Any] | None = None
+    run_prologue: Callable[[], Any] | None = None
     run_many: Callable[[float], int] | None = None
 
 

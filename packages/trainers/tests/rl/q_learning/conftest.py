@@ -63,8 +63,8 @@ def train(walks, kit, new_memory, tmp_path):
             "exploration": LinearEpsilon(1.0, 0.1, env_steps=300),
             "target_network": TargetCopy(6),
             "batch_size": 16,
-            "steps_per_turn": 8,
-            "updates_per_turn": 4,
+            "steps_per_iteration": 8,
+            "updates_per_iteration": 4,
             "learning_starts": 40,
         }
         memory = new_memory() if memory is None else memory

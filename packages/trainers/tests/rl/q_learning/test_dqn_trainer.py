@@ -71,7 +71,7 @@ def test_dqn_learns(train, walks, mode):
         exploration=LinearEpsilon(1.0, 0.02, env_steps=200),
         max_epoch=5,
         steps_per_epoch=160,
-        updates_per_turn=8,
+        updates_per_iteration=8,
     )
     history = [value for _, value in trainer.monitors.get_history("mean_return")]
     assert history[0] < 0.5 < 0.8 < history[-1]
@@ -121,7 +121,7 @@ def test_two_devices_equal_one(train, new_memory, sampling):
 @pytest.mark.parametrize(
     ("sampling", "steps_per_epoch"),
     [(lambda: UniformSampling(seed=5), 8), (lambda: UniformSampling(seed=5), 6), (prioritized, 6)],
-    ids=["at the end of a turn", "amid a turn", "amid a turn, prioritized"],
+    ids=["at the end of an iteration", "amid an iteration", "amid an iteration, prioritized"],
 )
 def test_a_resumed_run_is_the_same_to_the_last_bit(train, kit, new_memory, sampling, steps_per_epoch):
     def run(name="log", **more):
@@ -219,8 +219,8 @@ def test_nan_rewards(train, walks):
 def test_wrong_arguments(train, walks, new_memory, walker):
     with pytest.raises(ConfigError, match="room for 10 transitions"):
         train(memory=new_memory(10))
-    with pytest.raises(ConfigError, match=r"steps_per_turn=6\): envs has 4 environments"):
-        train(steps_per_turn=6)
+    with pytest.raises(ConfigError, match=r"steps_per_iteration=6\): envs has 4 environments"):
+        train(steps_per_iteration=6)
     with pytest.raises(ConfigError, match=r"DoubleQ\(n_step=3\): the memory has n_step=1"):
         train(target=DoubleQ(n_step=3))
     with pytest.raises(ConfigError, match=r"DoubleQ\(gamma=0.9\): the memory has gamma=0.99"):

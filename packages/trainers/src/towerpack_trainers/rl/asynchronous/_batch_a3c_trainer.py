@@ -95,5 +95,5 @@ class BatchA3CTrainer(BuilderTrainer):
         return choose_builder(self.devices, self.seed) if self.devices else super()._make_builder()
 
     def _own_callbacks(self) -> list[Callback]:
-        report = ActingReport(self._actor.episodes, self._actor.shares)
+        report = ActingReport(self._actor.episodes, self._actor.time_breakdown)
         return [*super()._own_callbacks(), self._actor, report]

@@ -17,7 +17,7 @@ from ...predict import MultiThreadAsyncPredictor
 from ...towers._predictor import Predictor
 from .._spaces import action_spec
 from ..environments import Episode, FinishedEpisodes
-from ._simulator_shares import SimulatorShares
+from ._simulator_time_breakdown import SimulatorTimeBreakdown
 from ._simulators import Simulators
 from ._trajectories import TrajectoryFlow, Unroll
 
@@ -40,7 +40,7 @@ class SimulatorActor(Callback):
 
     Attributes:
         episodes: the finished episodes of the simulators.
-        shares: the fractions of time of the simulators.
+        time_breakdown: the fractions of time of the simulators.
     """
 
     chief_only = False
@@ -55,7 +55,7 @@ class SimulatorActor(Callback):
         kinds = (space.dtype, space.shape), (action.dtype.as_numpy_dtype, action.shape)
         self._unrolls = [Unroll(len(envs), steps, *kinds) for envs in simulators.simulators]
         self.episodes = FinishedEpisodes(simulators.num_envs)
-        self.shares = SimulatorShares(len(simulators.simulators))
+        self.time_breakdown = SimulatorTimeBreakdown(len(simulators.simulators))
         self._predict: MultiThreadAsyncPredictor | None = None
         self._steps_before = 0
 
@@ -75,7 +75,7 @@ class SimulatorActor(Callback):
         self._simulators.start(self)
 
     def _trigger_step(self) -> None:
-        self.trainer.loop.env_steps = self._steps_before + self.shares.frames
+        self.trainer.loop.env_steps = self._steps_before + self.time_breakdown.frames
 
     def _after_train(self) -> None:
         self._flow.close()
@@ -98,14 +98,14 @@ class SimulatorActor(Callback):
         """Ends a step of the trajectories, and requests the actions of the next one."""
         number, observation = states.simulator, states.observation
         unroll = self._unrolls[number]
-        self.shares.arrived(number, int(np.count_nonzero(states.valid)))
+        self.time_breakdown.arrived(number, int(np.count_nonzero(states.valid)))
         unroll.end_step(states.reward, states.terminated, states.valid)
         if complete := unroll.observe(observation):
             began = perf_counter()
             self._flow.put(complete)
-            self.shares.held_up(perf_counter() - began)
+            self.time_breakdown.held_up(perf_counter() - began)
         assert self._predict is not None
-        self.shares.asked(number, len(observation))
+        self.time_breakdown.asked(number, len(observation))
         answers = _Answers(self, number, len(observation))
         for row, each in enumerate(observation):
             self._predict.put_task([each], partial(answers.take, row))
@@ -122,7 +122,7 @@ class SimulatorActor(Callback):
         """Sends the predicted actions; called by a prediction thread."""
         action, log_probability = (np.stack(part) for part in zip(*answers))
         self._unrolls[simulator].act(action, log_probability)
-        self.shares.sent(simulator)
+        self.time_breakdown.sent(simulator)
         try:
             self._simulators.send(simulator, self._action.for_environment(action))
         except Exception:

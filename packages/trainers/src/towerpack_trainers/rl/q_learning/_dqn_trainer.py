@@ -13,13 +13,14 @@ from towerpack_inputsource import RolloutInput
 
 from ..._argument_checks import at_least
 from ..._errors import ConfigError
+from ..._renamed import renamed_arguments
 from ...config._train_config import TrainConfig
 from .._agent_trainer import AgentTrainer
 from .._protocols import Environments, EnvironmentState, Memory
 from ._exploration import LinearEpsilon
 from ._off_policy_model import OffPolicyModel
 from ._q_objectives import DoubleQ, QObjective
-from ._replay_collector import Amounts, ReplayCollector, errors_of
+from ._replay_collector import IterationSettings, ReplayCollector, errors_of
 from ._target_network import TargetCopy, TargetNetwork, TargetRule
 
 __all__ = ["DQNTrainer"]
@@ -31,9 +32,9 @@ _UPDATES_IN_EPOCH = 1000
 class DQNTrainer(AgentTrainer):
     """Trains action values on transitions of a memory, by DQN (Mnih et al. 2015) or one of its successors.
 
-    In each turn, the greedy policy, with some random actions, makes `steps_per_turn` steps, which are added
-    to the memory; then come `updates_per_turn` updates on samples of it. `global_step` counts updates, and
-    `env_steps` the steps of environments. An epoch is about 1000 updates, unless
+    In each iteration, the greedy policy, with some random actions, makes `steps_per_iteration` steps, which
+    are added to the memory; then come `updates_per_iteration` updates on samples of it. `global_step` counts
+    updates, and `env_steps` the steps of environments. An epoch is about 1000 updates, unless
     `TrainConfig(steps_per_epoch=…)` is given.
 
     The parts determine the algorithm: `DoubleQ` targets, a `QModel` that ends in `dueling`, a memory of
@@ -53,9 +54,9 @@ class DQNTrainer(AgentTrainer):
         target_network: the rule for updating the target network.
         exploration: the fraction of random actions.
         batch_size: the number of transitions in one update, on each device.
-        steps_per_turn: the number of steps of all environments together; a multiple of the number of
+        steps_per_iteration: the number of steps of all environments together; a multiple of the number of
             environments.
-        updates_per_turn: the number of updates after these steps.
+        updates_per_iteration: the number of updates after these steps.
         learning_starts: the number of steps of all environments before the first update.
         env_state: for exact resume, as for `PPOTrainer`.
         devices: as for `PPOTrainer`.
@@ -64,6 +65,7 @@ class DQNTrainer(AgentTrainer):
         ConfigError: the configuration, or another argument, does not suit this trainer.
     """
 
+    @renamed_arguments(steps_per_turn="steps_per_iteration", updates_per_turn="updates_per_iteration")
     def __init__(
         self,
         config: TrainConfig,
@@ -74,31 +76,31 @@ class DQNTrainer(AgentTrainer):
         target_network: TargetRule | None = None,
         exploration: LinearEpsilon | None = None,
         batch_size: int = 32,
-        steps_per_turn: int | None = None,
-        updates_per_turn: int = 1,
+        steps_per_iteration: int | None = None,
+        updates_per_iteration: int = 1,
         learning_starts: int = 1000,
         env_state: EnvironmentState | Sequence[EnvironmentState] | None = None,
         devices: int | Sequence[str] | None = None,
     ) -> None:
         objective = DoubleQ() if target is None else target
         model, source = OffPolicyModel(config.model, objective), RolloutInput()
-        amounts = Amounts(
+        settings = IterationSettings(
             at_least("DQNTrainer", "batch_size", batch_size),
-            _moments(steps_per_turn, envs),
-            at_least("DQNTrainer", "updates_per_turn", updates_per_turn),
+            _vector_steps(steps_per_iteration, envs),
+            at_least("DQNTrainer", "updates_per_iteration", updates_per_iteration),
             at_least("DQNTrainer", "learning_starts", learning_starts, 0),
         )
         _check_memory(memory, objective, batch_size, envs)
         self._target = TargetNetwork(TargetCopy() if target_network is None else target_network)
         collector = ReplayCollector(
-            envs, source, memory, LinearEpsilon() if exploration is None else exploration, amounts, env_state
+            envs, source, memory, LinearEpsilon() if exploration is None else exploration, settings, env_state
         )
         self._replay = collector
         if config.steps_per_epoch is None:
-            turns = -(-_UPDATES_IN_EPOCH // amounts.updates)
-            config = attrs.evolve(config, steps_per_epoch=turns * amounts.updates)
+            iterations = -(-_UPDATES_IN_EPOCH // settings.updates)
+            config = attrs.evolve(config, steps_per_epoch=iterations * settings.updates)
         config = attrs.evolve(config, model=model, data=source)
-        super().__init__(config, collector, amounts.updates, devices)
+        super().__init__(config, collector, settings.updates, devices)
 
     def _build_train_op(self) -> tf.Operation:
         train_op = super()._build_train_op()
@@ -109,15 +111,15 @@ class DQNTrainer(AgentTrainer):
         return [*super()._own_callbacks(), self._target]
 
 
-def _moments(steps: int | None, envs: Environments) -> int:
-    """Returns the number of times that all environments are stepped in a turn."""
+def _vector_steps(steps: int | None, envs: Environments) -> int:
+    """Returns the number of times that all environments are stepped in an iteration."""
     groups: Sequence[Any] = envs if isinstance(envs, (list, tuple)) else [envs]
     count = sum(int(group.num_envs) for group in groups)
-    steps = at_least("DQNTrainer", "steps_per_turn", count if steps is None else steps)
+    steps = at_least("DQNTrainer", "steps_per_iteration", count if steps is None else steps)
     if steps % count:
         raise ConfigError(
-            f"DQNTrainer(steps_per_turn={steps}): envs has {count} environments, which are stepped together. "
-            "Choose a multiple of that number."
+            f"DQNTrainer(steps_per_iteration={steps}): envs has {count} environments, which are stepped "
+            "together. Choose a multiple of that number."
         )
     return steps // count
 

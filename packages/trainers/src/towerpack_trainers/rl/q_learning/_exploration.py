@@ -49,15 +49,15 @@ class LinearEpsilon:
         return self.start + done * (self.end - self.start)
 
 
-def explored(greedy: np.ndarray, choices: int, epsilon: float, draw: tuple[int, int]) -> np.ndarray:
+def explored(greedy: np.ndarray, choices: int, epsilon: float, rng_key: tuple[int, int]) -> np.ndarray:
     """Replaces each action by a random one with the given probability.
 
     Args:
         greedy: the actions.
         choices: the number of possible actions.
         epsilon: the probability.
-        draw: seed and number of the call; the random numbers depend on nothing else.
+        rng_key: seed and number of the call; the random numbers depend on nothing else.
     """
-    generator = np.random.Generator(np.random.Philox(key=np.array(draw, np.uint64)))
+    generator = np.random.Generator(np.random.Philox(key=np.array(rng_key, np.uint64)))
     at_random = generator.random(len(greedy)) < epsilon
     return np.where(at_random, generator.integers(choices, size=len(greedy)), greedy)

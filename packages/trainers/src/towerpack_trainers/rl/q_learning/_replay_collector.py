@@ -19,42 +19,42 @@ from .._protocols import Environments, EnvironmentState, Memory
 from ._exploration import LinearEpsilon, explored
 from ._off_policy_model import ABSOLUTE_ERROR
 
-__all__ = ["Amounts", "ReplayCollector", "errors_of"]
+__all__ = ["IterationSettings", "ReplayCollector", "errors_of"]
 
 _DIRECTORY = "memory"
 
 
 @final
 @attrs.frozen
-class Amounts:
-    """The amounts of acting and learning of an agent.
+class IterationSettings:
+    """The settings of acting and learning of an agent.
 
     Attributes:
         batch_size: the number of transitions in an update of one tower.
-        moments: the number of times that all environments are stepped in a turn.
-        updates: the number of updates in a turn.
+        vector_steps: the number of times that all environments are stepped in an iteration.
+        updates: the number of updates in an iteration.
         learning_starts: the number of steps of all environments before the first update.
     """
 
     batch_size: int
-    moments: int
+    vector_steps: int
     updates: int
     learning_starts: int
 
 
 @final
 class ReplayCollector(Collector):
-    """Adds steps of the newest policy, with some random actions, to a memory; a turn learns from samples.
+    """Adds steps of the newest policy, with some random actions, to a memory, and learns from samples.
 
-    With uniform sampling, the batches of a turn are drawn before its updates, so that these can run in one
-    session call. With priorities, each batch is drawn after the errors of the previous one are known.
+    With uniform sampling, the batches of an iteration are drawn before its updates, so that these can run in
+    one session call. With priorities, each batch is drawn after the errors of the previous one are known.
 
     Args:
         envs: the environments.
         source: the input of the training.
         memory: the memory of transitions of these environments.
         exploration: the fraction of random actions.
-        amounts: the amounts of acting and learning.
+        settings: the settings of acting and learning.
         env_state: see `Collector`.
     """
 
@@ -64,11 +64,11 @@ class ReplayCollector(Collector):
         source: RolloutInput,
         memory: Memory,
         exploration: LinearEpsilon,
-        amounts: Amounts,
+        settings: IterationSettings,
         env_state: EnvironmentState | Sequence[EnvironmentState] | None,
     ) -> None:
-        super().__init__(envs, source, amounts.updates, env_state)
-        self._memory, self._exploration, self._amounts = memory, exploration, amounts
+        super().__init__(envs, source, settings.updates, env_state)
+        self._memory, self._exploration, self._settings = memory, exploration, settings
         self._choices = int(self.steps.parts[0].envs.single_action_space.n)
         self._found = None if len(memory) else memory.state_dict()
         # Batches are drawn with the memory's random numbers, so their earlier state is saved.
@@ -93,26 +93,26 @@ class ReplayCollector(Collector):
     def _act(self, observation: np.ndarray) -> Sequence[np.ndarray]:
         predict = self._predict
         assert predict is not None
-        self._acts += 1
+        self._action_count += 1
         epsilon = self._exploration.at(self.trainer.loop.env_steps)
-        [greedy] = self.shares.in_inference(lambda: predict(observation))
-        return [explored(greedy, self._choices, epsilon, (self._seed, self._acts))]
+        [greedy] = self.time_breakdown.in_inference(lambda: predict(observation))
+        return [explored(greedy, self._choices, epsilon, (self._seed, self._action_count))]
 
     def _make_data(self) -> None:
-        self._act_for(self._amounts.moments)
-        loop, memory, begun = self.trainer.loop, self._memory, self._acts
+        self._act_for(self._settings.vector_steps)
+        loop, memory, begun = self.trainer.loop, self._memory, self._action_count
         # A memory that is too small for a batch, since it is full of first frames, raises an error when it
         # is sampled.
         most = 2 * memory.capacity
-        wanted = self._amounts.batch_size * self._towers
-        while loop.env_steps < self._amounts.learning_starts or (
-            len(memory) < wanted and self._acts - begun < most
+        wanted = self._settings.batch_size * self._towers
+        while loop.env_steps < self._settings.learning_starts or (
+            len(memory) < wanted and self._action_count - begun < most
         ):
-            self._act_for(self._amounts.moments)
+            self._act_for(self._settings.vector_steps)
         self._drawn_from = memory.state_dict()
 
-    def _act_for(self, moments: int) -> None:
-        for observation, (action,), happened in self._moments(moments):
+    def _act_for(self, vector_steps: int) -> None:
+        for observation, (action,), happened in self._transitions(vector_steps):
             rows = slice(None) if happened.valid.all() else happened.valid
             if not happened.valid.any():
                 continue
@@ -138,7 +138,7 @@ class ReplayCollector(Collector):
 
     def _batches_of_update(self) -> Iterator[Sequence[np.ndarray]]:
         """Draws for all towers at once, so that learning does not depend on their number."""
-        size = self._amounts.batch_size
+        size = self._settings.batch_size
         batch = self._memory.sample(size * self._towers)
         parts = (
             batch.observation,
@@ -164,7 +164,7 @@ class ReplayCollector(Collector):
         return [StepFetch(self._errors, self._learned)] if self._errors else []
 
     def step_period(self) -> Every:
-        """Returns the length of a turn, or of an update if the next batch depends on it."""
+        """Returns the length of an iteration, or of an update if the next batch depends on it."""
         return Every(steps=1) if self._errors else super().step_period()
 
     def _learned(self, errors: Sequence[np.ndarray]) -> None:
@@ -172,10 +172,10 @@ class ReplayCollector(Collector):
 
     def _after_triggers(self) -> None:
         super()._after_triggers()
-        if self._errors and not self._pending and not self._turn_is_over():
+        if self._errors and not self._pending and not self._iteration_is_over():
             self._put(0)
 
-    def _end_turn(self) -> None:
+    def _end_iteration(self) -> None:
         self._drawn_from = self._memory.state_dict()
 
     # ---- the memory's state
@@ -194,12 +194,12 @@ class ReplayCollector(Collector):
     def _begin_anew(self) -> None:
         self._memory.break_episodes()
 
-    def _turn(self) -> str:
-        amounts, count = self._amounts, self.steps.num_envs
+    def _describe_iteration(self) -> str:
+        settings, count = self._settings, self.steps.num_envs
         return (
-            f"{amounts.moments * count:,} steps, {amounts.moments} of each environment, then "
-            f"{amounts.updates} updates by batches of {amounts.batch_size} from a memory of "
-            f"{self._memory.capacity:,} transitions, after the first {amounts.learning_starts:,} steps"
+            f"{settings.vector_steps * count:,} steps, {settings.vector_steps} of each environment, then "
+            f"{settings.updates} updates by batches of {settings.batch_size} from a memory of "
+            f"{self._memory.capacity:,} transitions, after the first {settings.learning_starts:,} steps"
         )
 
     def _data_state(self) -> dict[str, Any]:

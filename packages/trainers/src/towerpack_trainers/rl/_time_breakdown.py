@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from time import perf_counter
 from typing import Protocol, TypeVar, final
 
-__all__ = ["Shares", "TimeShares", "shares_as_text"]
+__all__ = ["ActingTimeBreakdown", "TimeBreakdown", "breakdown_as_text"]
 
 _Result = TypeVar("_Result")
 
 
-class Shares(Protocol):
+class TimeBreakdown(Protocol):
     """Measures the time of a training by acting."""
 
     @property
@@ -26,7 +26,7 @@ class Shares(Protocol):
 
 
 @final
-class TimeShares:
+class ActingTimeBreakdown:
     """Sums up the time of the parts of a training.
 
     Attributes:
@@ -85,10 +85,10 @@ class TimeShares:
 
     def as_text(self, taken: Mapping[str, float]) -> str:
         """Formats the return value of `take`: "1,234 frames/s: environment 41 %, inference 22 %, …"."""
-        return f"{taken['frames_per_second']:,.0f} frames/s: {shares_as_text(taken)}"
+        return f"{taken['frames_per_second']:,.0f} frames/s: {breakdown_as_text(taken)}"
 
 
-def shares_as_text(taken: Mapping[str, float]) -> str:
+def breakdown_as_text(taken: Mapping[str, float]) -> str:
     """Formats the fractions among rates and fractions: "environment 41 %, inference 22 %, …"."""
     shares = {name.removesuffix("_share"): share for name, share in taken.items() if name.endswith("_share")}
     return ", ".join(f"{name} {share:.0%}".replace("%", " %") for name, share in shares.items())

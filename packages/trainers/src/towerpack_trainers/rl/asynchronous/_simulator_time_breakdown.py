@@ -8,13 +8,13 @@ from typing import final
 
 import numpy as np
 
-from .._time_shares import shares_as_text
+from .._time_breakdown import breakdown_as_text
 
-__all__ = ["SimulatorShares"]
+__all__ = ["SimulatorTimeBreakdown"]
 
 
 @final
-class SimulatorShares:
+class SimulatorTimeBreakdown:
     """Sums up the time of simulators. Each does one thing at a time; the fractions are means over simulators.
 
     Args:
@@ -83,5 +83,5 @@ class SimulatorShares:
     def as_text(self, taken: Mapping[str, float]) -> str:
         """Formats the return value of `take`."""
         frames, predictions = taken["frames_per_second"], taken["predictions_per_second"]
-        shares = shares_as_text(taken)
+        shares = breakdown_as_text(taken)
         return f"{frames:,.0f} frames/s, {predictions:,.0f} predictions/s; the time of simulators: {shares}"

@@ -13,12 +13,12 @@ from ._copies_of_step import Given, StepCopies
 from ._default_step import DefaultStep, compile_step
 from ._step_calls import StepCalls
 
-__all__ = ["Lead", "LedStep", "copies_of", "copy_after"]
+__all__ = ["CompositeStep", "PrologueOps", "copies_of", "copy_after"]
 
 
 @final
 @attrs.frozen(eq=False)
-class Lead:
+class PrologueOps:
     """The ops that run before each step, as a part of it.
 
     Attributes:
@@ -37,47 +37,49 @@ class Lead:
 
 
 @final
-class LedStep:
-    """The default step after the lead, both in one session call.
+class CompositeStep:
+    """The default step after the prologue, both in one session call.
 
-    At steps with additional fetches of callbacks, the lead is a separate call. If processes exchange
-    gradients, each repetition of the lead is a separate call at every step: all exchanges must be in the
+    At steps with additional fetches of callbacks, the prologue is a separate call. If processes exchange
+    gradients, each repetition of the prologue is a separate call at every step: all exchanges must be in the
     same order.
 
     Args:
         default: the default step.
-        lead: the ops before it.
-        by_calls: whether each repetition of the lead is a session call.
+        prologue: the ops before it.
+        by_calls: whether each repetition of the prologue is a session call.
 
     Raises:
-        ConfigError: the lead needs a feed, or has TensorFlow 1's reference variables.
+        ConfigError: the prologue needs a feed, or has TensorFlow 1's reference variables.
     """
 
     per_call = 1
 
-    def __init__(self, default: DefaultStep, lead: Lead, by_calls: bool = False) -> None:
+    def __init__(self, default: DefaultStep, prologue: PrologueOps, by_calls: bool = False) -> None:
         self.default = default
-        self._lead, self._by_calls = lead, by_calls
+        self._prologue, self._by_calls = prologue, by_calls
         self._done: tf.Operation = default.done
         self._values: Sequence[Any] = default.values
-        self._leading: tf.Operation | None = None
+        self._prologue_op: tf.Operation | None = None
         if not by_calls:
-            copies = StepCopies(lead.ops, lead.given, wanted_by=lead.wanted_by, other_numbers=1)
-            self._leading = copies.loop(lambda done: done < lead.times, "leading_steps", lead.values).op
-            own = copies_of(default, lead.wanted_by)
-            self._done, self._values = copy_after(self._leading, default, own)
+            copies = StepCopies(prologue.ops, prologue.given, wanted_by=prologue.wanted_by, other_numbers=1)
+            self._prologue_op = copies.loop(
+                lambda done: done < prologue.times, "prologue_steps", prologue.values
+            ).op
+            own = copies_of(default, prologue.wanted_by)
+            self._done, self._values = copy_after(self._prologue_op, default, own)
 
     def __str__(self) -> str:
-        return f"each step: {self._lead.times} more before it, as {self._lead.wanted_by} asks for\n"
+        return f"each step: {self._prologue.times} more before it, as {self._prologue.wanted_by} asks for\n"
 
     def compile(self, sess: tf.Session) -> StepCalls:
         """Prepares the session calls."""
         run = compile_step(sess, self._done, self._values)
-        if self._leading is not None:
-            return StepCalls(run, run_leading=sess.make_callable(self._leading))
-        once = sess.make_callable(list(self._lead.ops))
-        lead = _repeating(once, self._lead.times)
-        return StepCalls(_following(lead, run), run_leading=lead)
+        if self._prologue_op is not None:
+            return StepCalls(run, run_prologue=sess.make_callable(self._prologue_op))
+        once = sess.make_callable(list(self._prologue.ops))
+        prologue = _repeating(once, self._prologue.times)
+        return StepCalls(_following(prologue, run), run_prologue=prologue)
 
 
 def copies_of(default: DefaultStep, wanted_by: str) -> StepCopies:
@@ -86,12 +88,12 @@ def copies_of(default: DefaultStep, wanted_by: str) -> StepCopies:
 
 
 def copy_after(
-    leading: tf.Operation, default: DefaultStep, copies: StepCopies
+    prologue: tf.Operation, default: DefaultStep, copies: StepCopies
 ) -> tuple[tf.Operation, Sequence[Any]]:
     """Adds a copy of the default step that begins after other steps.
 
     Args:
-        leading: the op of those steps.
+        prologue: the op of those steps.
         default: the default step.
         copies: the result of `copies_of`.
 
@@ -99,7 +101,7 @@ def copy_after(
         The op of the step, and the fetches with a receiver.
     """
     step, outputs = _outputs(default)
-    last = dict(zip(outputs, copies.after(leading, LAST_STEP)))
+    last = dict(zip(outputs, copies.after(prologue, LAST_STEP)))
     done, values = tf.nest.map_structure(lambda output: last[output.name], step)
     return done, values
 
@@ -122,9 +124,9 @@ def _repeating(call: Callable[[], Any], times: int) -> Callable[[], None]:
     return repeat
 
 
-def _following(lead: Callable[[], None], run: Callable[[], Sequence[Any]]) -> Callable[[], Sequence[Any]]:
+def _following(prologue: Callable[[], None], run: Callable[[], Sequence[Any]]) -> Callable[[], Sequence[Any]]:
     def follow() -> Sequence[Any]:
-        lead()
+        prologue()
         return run()
 
     return follow

@@ -1,0 +1,22 @@
+import pytest
+
+from towerpack_trainers._renamed import renamed_arguments
+
+
+@renamed_arguments(draw="rng_key")
+def sample(count, rng_key=0):
+    """Samples."""
+    return count, rng_key
+
+
+def test_an_old_name_works_with_a_warning():
+    with pytest.warns(DeprecationWarning, match=r"sample: draw= is deprecated; write rng_key=") as found:
+        assert sample(1, draw=2) == (1, 2)
+    assert found[0].filename == __file__
+    assert sample(1, rng_key=2) == sample(1, 2) == (1, 2)
+    assert sample.__doc__ == "Samples."
+
+
+def test_both_names_together_are_rejected():
+    with pytest.raises(TypeError, match=r"sample: received draw= and rng_key=.*Pass rng_key= only"):
+        sample(1, draw=2, rng_key=3)
