@@ -86,9 +86,9 @@ class ProxyInputSource(InputSource):
         self.source.reset_state()
 
     def _state(
-        self, takes: int | None = None, paused: AbstractContextManager[Any] = NO_PAUSE
+        self, dequeues: int | None = None, paused: AbstractContextManager[Any] = NO_PAUSE
     ) -> dict[str, Any]:
-        return self.source._state(takes, paused)
+        return self.source._state(dequeues, paused)
 
     def _interrupt(self) -> None:
         self.source._interrupt()
@@ -96,8 +96,8 @@ class ProxyInputSource(InputSource):
     def _abandon(self) -> None:
         self.source._abandon()
 
-    def _hold_back(self, takes: int) -> None:
-        self.source._hold_back(takes)
+    def _hold_back(self, dequeues: int) -> None:
+        self.source._hold_back(dequeues)
 
 
 def remap_input_source(source: InputSource, names: Sequence[str]) -> InputSource:

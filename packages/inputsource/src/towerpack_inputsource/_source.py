@@ -25,7 +25,7 @@ class InputSource(abc.ABC):
     A source serves one graph, in one live session at a time. Its calls have this order::
 
         source.setup(specs)                        # in the graph: adds the shared ops of all towers tensors =
-        source.get_input_tensors()       # once per tower: each call adds one take with
+        source.get_input_tensors()       # once per tower: each call adds one dequeue with
         MonitoredTrainingSession(hooks=source.hooks()) as session:
             session.run(...)                       # each run takes the next datapoint
         source.state_dict()                        # between steps: the position for a later run
@@ -69,9 +69,10 @@ class InputSource(abc.ABC):
         self._specs = narrowed
 
     def get_input_tensors(self) -> list[tf.Tensor]:
-        """Returns the tensors of one tower, in the order of the specs. Each call adds a separate take.
+        """Returns the tensors of one tower, in the order of the specs. Each call adds a separate dequeue.
 
-        A session without the source's `hooks()` receives no data: its first take from a queue waits forever.
+        A session without the source's `hooks()` receives no data: its first dequeue from a queue waits
+        forever.
 
         Returns:
             One tensor for each spec, with its dtype and a matching shape.
@@ -193,7 +194,7 @@ class InputSource(abc.ABC):
 
     @abc.abstractmethod
     def _get_input_tensors(self, specs: tuple[tf.TensorSpec, ...]) -> Sequence[tf.Tensor]:
-        """Adds one take to the current graph."""
+        """Adds one dequeue to the current graph."""
 
     def _hooks(self) -> Sequence[tf.train.SessionRunHook]:
         return ()
@@ -206,28 +207,28 @@ class InputSource(abc.ABC):
         """Restarts at the first datapoint of a new pass; does nothing by default."""
 
     def _state(
-        self, takes: int | None = None, paused: AbstractContextManager[Any] = NO_PAUSE
+        self, dequeues: int | None = None, paused: AbstractContextManager[Any] = NO_PAUSE
     ) -> dict[str, Any]:
-        """Returns the position after the first `takes` takes since the session started or was last restarted.
+        """Returns the position after the first dequeues since the session started or was last restarted.
 
         Args:
-            takes: number of takes; None for all of them. A source that takes ahead of the step passes fewer
-                than it has made.
+            dequeues: number of these dequeues; None for all of them. A source that takes ahead of the step
+                passes fewer than it has made.
             paused: a context in which no thread takes from this source; entering it may block.
         """
         return {}
 
     def _interrupt(self) -> None:
-        """Wakes a take that waits for data, if possible, since the run is over. Called before the end."""
+        """Wakes a dequeue that waits for data, if possible, since the run is over. Called before the end."""
 
     def _abandon(self) -> None:
-        """Ends without a position, since an active take cannot be interrupted. Called before the end."""
+        """Ends without a position, since an active dequeue cannot be interrupted. Called before the end."""
 
-    def _hold_back(self, takes: int) -> None:
-        """Keeps positions for a state before the newest takes. Called before the session is created.
+    def _hold_back(self, dequeues: int) -> None:
+        """Keeps positions for a state before the newest dequeues. Called before the session is created.
 
         Args:
-            takes: the maximum number of takes by which the argument of `_state()` may lag behind.
+            dequeues: the maximum number of dequeues by which the argument of `_state()` may lag behind.
         """
 
     def _no_session(self, method: str) -> NotRunningError:
@@ -271,7 +272,7 @@ def _graphs_around() -> list[tf.Graph]:
 
 
 def make_counter(name: str) -> tf.Variable:
-    """Creates a counter of takes: an int64 scalar variable, 0 in each new session and never saved."""
+    """Creates a counter of dequeues: an int64 scalar variable, 0 in each new session and never saved."""
     return tf.Variable(
         tf.zeros([], tf.int64),
         name=name,

@@ -63,7 +63,7 @@ def check_input_source(
     for has_length in (True, False):
         _check_delivery(make_source, specs, datapoints, has_length)
         _check_rounds(make_source, specs, datapoints, has_length)
-    # The last check takes one datapoint too many: a take without a datapoint must not count.
+    # The last check takes one datapoint too many: a dequeue without a datapoint must not count.
     for steps in range(len(datapoints) + 2):
         _check_state(make_source, specs, datapoints, steps)
     for rounds in (0, 1):
@@ -101,7 +101,7 @@ def _check_setup(make_source: MakeSource, specs: Specs) -> None:
 
 
 def _check_session(make_source: MakeSource, specs: Specs) -> None:
-    """Checks that a session without takes starts and ends, and leaves no thread."""
+    """Checks that a session without dequeues starts and ends, and leaves no thread."""
     before = threading.enumerate()
     source = make_source(ListFlow([]))
     _expect_status(source, "before the session")

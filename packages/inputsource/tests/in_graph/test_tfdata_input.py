@@ -142,7 +142,7 @@ def test_who_takes_ahead_is_paused_while_the_position_is_saved(graph):
 
     @contextlib.contextmanager
     def paused():
-        session.run(n)  # the last take before the pause
+        session.run(n)  # the last dequeue before the pause
         yield
 
     with running(source) as session:

@@ -19,7 +19,7 @@ def reader(flow, infinite=True, check=list):
 
 
 def take(reader, count):
-    return [reader.take()[0] for _ in range(count)]
+    return [reader.dequeue()[0] for _ in range(count)]
 
 
 def test_passes_repeat():
@@ -34,7 +34,7 @@ def test_one_pass_ends():
     assert take(walk, 2) == [0, 1]
     for _ in range(2):
         with pytest.raises(StopIteration):
-            walk.take()
+            walk.dequeue()
 
 
 def test_a_flow_that_has_terminated_is_at_its_end_and_repeats_no_more(caplog):
@@ -48,7 +48,7 @@ def test_a_flow_that_has_terminated_is_at_its_end_and_repeats_no_more(caplog):
     walk.restart()
     assert take(walk, 2) == [0, 1]
     with pytest.raises(StopIteration):
-        walk.take()
+        walk.dequeue()
     assert "has terminated: the producer is gone" in caplog.text
 
 
@@ -145,7 +145,7 @@ def test_nothing_to_repeat_is_an_error(flow):
     walk = reader(flow)
     walk.restart()
     with pytest.raises(EmptyFlowError, match=r"Pass 0 over .* gave no datapoint"):
-        walk.take()
+        walk.dequeue()
 
 
 def test_a_flow_that_dries_up_is_an_error():
@@ -158,16 +158,16 @@ def test_a_flow_that_dries_up_is_an_error():
 
     walk = reader(Once())
     walk.restart()
-    walk.take()
+    walk.dequeue()
     with pytest.raises(EmptyFlowError, match="Pass 1 over"):
-        walk.take()
+        walk.dequeue()
 
 
 def test_resuming_at_the_end_of_nothing_ends():
     walk = reader(ListFlow([]))
     walk.restart({"next": 0})
     with pytest.raises(EmptyFlowError, match="Pass 1"):
-        walk.take()
+        walk.dequeue()
 
 
 def test_an_error_names_the_datapoint():
@@ -182,15 +182,15 @@ def test_an_error_names_the_datapoint():
     with pytest.raises(
         DatapointShapeError, match=r"^Datapoint 1 \(number 1 of pass 0, all from 0\): too long"
     ):
-        walk.take()
+        walk.dequeue()
 
 
 def test_an_error_of_the_flow_keeps_its_type():
     walk = reader(ListFlow([[0], [1]], fails_at=1))
     walk.restart()
-    walk.take()
+    walk.dequeue()
     with pytest.raises(FlowFailure) as caught:
-        walk.take()
+        walk.dequeue()
     assert "Datapoint 1" in caught.value.__notes__[0]
 
 
@@ -207,7 +207,7 @@ def test_an_error_that_takes_no_notes_passes_too():
     walk = reader(Flow())
     walk.restart()
     with pytest.raises(Sealed, match="as it is"):
-        walk.take()
+        walk.dequeue()
 
 
 def test_errors_similar_to_an_end_do_not_end_the_run():
@@ -222,7 +222,7 @@ def test_errors_similar_to_an_end_do_not_end_the_run():
     walk = reader(Flow())
     walk.restart()
     with pytest.raises(FlowEndError, match=r"Datapoint 0 .* raised EndLookalike \(not really\)") as caught:
-        walk.take()
+        walk.dequeue()
     assert isinstance(caught.value.__cause__, EndLookalike)
 
 

@@ -92,7 +92,7 @@ class FeedInput(InputSource):
         return flow_size(self._flow)
 
     def _state(
-        self, takes: int | None = None, paused: AbstractContextManager[Any] = NO_PAUSE
+        self, dequeues: int | None = None, paused: AbstractContextManager[Any] = NO_PAUSE
     ) -> dict[str, Any]:
         if self._was_read:
             return flow_state(self._flow, self._consumed)
@@ -138,7 +138,7 @@ class FeedInput(InputSource):
 
     def _next_feed(self) -> dict[Any, Any]:
         try:
-            arrays = self._reader.take()
+            arrays = self._reader.dequeue()
         except StopIteration:
             # A monitored session recognises a normal end by exactly this type.
             raise tf.errors.OutOfRangeError(

@@ -85,8 +85,8 @@ class DatasetIterator:
             resource_handle=self._iterator, serialized=tf.io.parse_tensor(self._saved, tf.variant)
         )
 
-    def take(self) -> list[tf.Tensor]:
-        """Adds a take of the next element to the current graph, in the order of the specs."""
+    def dequeue(self) -> list[tf.Tensor]:
+        """Adds a dequeue of the next element to the current graph, in the order of the specs."""
         tensors = self._next()
         with tf.control_dependencies(tensors), tf.device("/cpu:0"):
             counted = self._count.assign_add(1, read_value=False)

@@ -24,9 +24,9 @@ class TensorInput(InputSource):
     Args:
         get_tensors: a function without arguments; returns one tensor per spec in their order, or a dict by
             their names. Create shared ops, such as a queue, outside of it.
-        size: number of takes in one pass. It is the length of an epoch in a training without
+        size: number of dequeues in one pass. It is the length of an epoch in a training without
             `steps_per_epoch`.
-        infinite: continue infinitely. Otherwise `OutOfRangeError` ends the run after `size` takes, and
+        infinite: continue infinitely. Otherwise `OutOfRangeError` ends the run after `size` dequeues, and
             `reset_state()` allows as many again; without a size, the tensors themselves must end.
 
     Raises:
@@ -54,14 +54,14 @@ class TensorInput(InputSource):
                 f"{get_tensors!r}. Write TensorInput(lambda: [...])."
             )
         if size is not None:
-            check_at_least(1, "size", size, "the number of takes in a pass")
+            check_at_least(1, "size", size, "the number of dequeues in a pass")
         self._get_tensors = get_tensors
         self._size = size
         self.infinite = infinite
         self._session: tf.Session = None
 
     def size(self) -> int | None:
-        """Returns the number of takes in one pass, the argument `size`."""
+        """Returns the number of dequeues in one pass, the argument `size`."""
         return self._size
 
     def _setup(self, specs: tuple[tf.TensorSpec, ...]) -> None:
@@ -72,11 +72,11 @@ class TensorInput(InputSource):
                 self._count = make_counter("TensorInput/taken")
 
     def _get_input_tensors(self, specs: tuple[tf.TensorSpec, ...]) -> Sequence[tf.Tensor]:
-        # With this dependency, no op that reads data runs after the last take of a pass.
+        # With this dependency, no op that reads data runs after the last dequeue of a pass.
         with tf.control_dependencies(self._tick()):
             made = self._get_tensors()
             tensors = [self._checked(*pair) for pair in zip(specs, in_order_of(specs, made, "get_tensors()"))]
-            # An existing tensor also counts as a take. In a separate scope: the bare names belong to
+            # An existing tensor also counts as a dequeue. In a separate scope: the bare names belong to
             # placeholders, which an evaluation or a predictor in this graph feeds.
             with tf.name_scope("TensorInput"):
                 return [tf.identity(tensor, spec.name) for tensor, spec in zip(tensors, specs)]
@@ -117,7 +117,7 @@ class TensorInput(InputSource):
 
 @final
 class _RestartHook(tf.train.SessionRunHook):
-    """Starts each session with the first take of a pass."""
+    """Starts each session with the first dequeue of a pass."""
 
     def __init__(self, source: TensorInput) -> None:
         self._source = source

@@ -77,7 +77,7 @@ class TFDatasetInput(InputSource):
         self._session: tf.Session = None
         self._final: dict[str, Any] | None = None
         self._over = self._abandoned = False
-        # Exactly known positions, each with the number of takes before it.
+        # Exactly known positions, each with the number of dequeues before it.
         self._known: list[tuple[int, dict[str, Any]]] = []
 
     @staticmethod
@@ -155,7 +155,7 @@ class TFDatasetInput(InputSource):
 
     def _get_input_tensors(self, specs: tuple[tf.TensorSpec, ...]) -> Sequence[tf.Tensor]:
         with tf.device("/cpu:0"), tf.name_scope("TFDatasetInput"):
-            return self._iterator.take()
+            return self._iterator.dequeue()
 
     def _hooks(self) -> Sequence[tf.train.SessionRunHook]:
         return [_IteratorHook(self)]
@@ -170,9 +170,9 @@ class TFDatasetInput(InputSource):
         self._known = [(0, position)]
 
     def _state(
-        self, takes: int | None = None, paused: AbstractContextManager[Any] = NO_PAUSE
+        self, dequeues: int | None = None, paused: AbstractContextManager[Any] = NO_PAUSE
     ) -> dict[str, Any]:
-        if self._final is not None and takes is None:
+        if self._final is not None and dequeues is None:
             return dict(self._final)
         if self._session is None:
             return dict(self._loaded)
@@ -181,21 +181,21 @@ class TFDatasetInput(InputSource):
         with paused:
             try:
                 with session_may_be_closed():
-                    return self._position_after(takes)
+                    return self._position_after(dequeues)
             except SessionClosedError as error:
                 raise NotRunningError(CLOSED_TOO_EARLY) from error.__cause__
 
-    def _position_after(self, takes: int | None) -> dict[str, Any]:
+    def _position_after(self, dequeues: int | None) -> dict[str, Any]:
         taken = int(self._session.run(self._iterator.taken))
-        takes = taken if takes is None else takes
+        dequeues = taken if dequeues is None else dequeues
         saved = self._saved()
         if saved is not None:
             self._known.append((taken, {"iterator": saved, "skip": 0}))
         # The iterator cannot move back: an earlier position is counted from the previous known one.
-        while len(self._known) > 1 and self._known[1][0] <= takes:
+        while len(self._known) > 1 and self._known[1][0] <= dequeues:
             self._known.pop(0)
         count, position = self._known[0]
-        return {**position, "skip": position["skip"] + takes - count}
+        return {**position, "skip": position["skip"] + dequeues - count}
 
     def _saved(self) -> str | None:
         try:

@@ -28,7 +28,7 @@ class Reader(Protocol):
     def restart(self, position: Position = None) -> Position:
         """Restarts at a position or at the beginning; returns the position before the first datapoint."""
 
-    def take(self) -> list[Array]:
+    def dequeue(self) -> list[Array]:
         """Returns the next datapoint.
 
         Raises:
@@ -126,7 +126,7 @@ class FlowReader:
             self._reraise(error)
         return self._position_of_new_pass(before, read_in_pass)
 
-    def take(self) -> list[Array]:
+    def dequeue(self) -> list[Array]:
         """Returns the next datapoint, as the arrays to feed.
 
         Raises:

@@ -77,7 +77,7 @@ class PrefetchLoop:
         self._stopping.wait(seconds)
 
     def position(self, consumed: int) -> Position:
-        """Returns the flow's position after the first `consumed` datapoints; do not call it during a take."""
+        """Returns the flow's position after the first `consumed` datapoints. Not valid while dequeuing."""
         with self._lock:
             while len(self._positions) > self._count - consumed + 1:
                 self._positions.popleft()
@@ -90,13 +90,13 @@ class PrefetchLoop:
             BufferClosed: the buffer was closed.
             BaseException: any error of the flow, also `SystemExit`.
         """
-        take, put, position = self._reader.take, self._put, self._reader.position
+        dequeue, put, position = self._reader.dequeue, self._put, self._reader.position
         enter, stopping, clock = self._activity.enter, self._stopping.is_set, time.perf_counter
         try:
             while not stopping():
                 enter("flow")
                 try:
-                    arrays = take()
+                    arrays = dequeue()
                 except StopIteration:
                     return
                 # Before the put: a datapoint in the buffer may be taken at any moment.
@@ -120,7 +120,7 @@ class PrefetchLoop:
 def rest_after_put(put_seconds: float, capacity: int | None, is_full: Callable[[], bool]) -> float:
     """Returns the seconds to wait after a put, so that a full buffer is refilled in larger parts.
 
-    A thread woken by each take evicts the step's data from the processor's caches and slows down the step.
+    A thread woken by each dequeue evicts the step's data from the processor's caches and slows down the step.
 
     Args:
         put_seconds: the duration of the put.
@@ -131,8 +131,8 @@ def rest_after_put(put_seconds: float, capacity: int | None, is_full: Callable[[
         >>> rest_after_put(0.001, 40, lambda: True), rest_after_put(0.001, 40, lambda: False)
         (0.01, 0.0)
     """
-    takes = (capacity or 0) // _PARTS_OF_CAPACITY
-    if not takes or put_seconds < _MAY_HAVE_WAITED or not is_full():
+    puts = (capacity or 0) // _PARTS_OF_CAPACITY
+    if not puts or put_seconds < _MAY_HAVE_WAITED or not is_full():
         return 0.0
     # The put waited for all or part of a step.
-    return min(takes * put_seconds, _LONGEST_REST)
+    return min(puts * put_seconds, _LONGEST_REST)

@@ -131,7 +131,7 @@ class SessionThread:
             self._begin(None)
 
     def interrupt(self) -> None:
-        """Wakes a waiting put or take at the end of the run."""
+        """Wakes a waiting put or dequeue at the end of the run."""
         with self._lock:
             self._halt()
 
@@ -199,7 +199,7 @@ class SessionThread:
                 self._coord.request_stop()
         except BaseException as error:  # also SystemExit: otherwise the graph would wait forever
             if loop.stopping and isinstance(error, QUEUE_CLOSED):
-                return  # the end of the run woke a take from another source
+                return  # the end of the run woke a dequeue from another source
             # Set the reason before the wake-up, so that the woken step finds it.
             self._coord.request_stop(sys.exc_info())
             self._try(self._ops.abort)

@@ -18,7 +18,7 @@ __all__ = ["BatchQueueInput"]
 
 @final
 class BatchQueueInput(FlowQueueInput):
-    """Prefetches single datapoints into a queue; each take gives a batch of them.
+    """Prefetches single datapoints into a queue; each dequeue gives a batch of them.
 
     Use it if the flow cannot batch and the datapoints are large. For small datapoints, `BatchData` in the
     flow and `QueueInput` are faster, since here each datapoint needs a separate put.
@@ -94,8 +94,8 @@ class BatchQueueInput(FlowQueueInput):
             )
         return tf.TensorSpec(spec.shape[1:], spec.dtype, spec.name)
 
-    def _datapoints_in(self, takes: int) -> int:
-        return takes * self._batch_size
+    def _datapoints_in(self, dequeues: int) -> int:
+        return dequeues * self._batch_size
 
     def _get_input_tensors(self, specs: tuple[tf.TensorSpec, ...]) -> Sequence[tf.Tensor]:
         with tf.device("/cpu:0"), tf.name_scope("BatchQueueInput"):

@@ -36,7 +36,7 @@ __all__ = ["FlowQueueInput"]
 
 
 class FlowQueueInput(InputSource):
-    """Reads a flow into a queue with a thread. Subclasses define the specs of a put and the ops of a take.
+    """Reads a flow into a queue with a thread. Subclasses define the specs of a put and the ops of a dequeue.
 
     Args:
         df: a DataFlow, or another re-iterable object.
@@ -72,7 +72,7 @@ class FlowQueueInput(InputSource):
         return self.infinite or is_endless(self._flow)
 
     def size(self) -> int | None:
-        """Returns the number of takes in one pass, or None if the flow has no length."""
+        """Returns the number of dequeues in one pass, or None if the flow has no length."""
         return flow_size(self._flow)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -92,9 +92,9 @@ class FlowQueueInput(InputSource):
     def _datapoint_specs(self, specs: tuple[tf.TensorSpec, ...]) -> Sequence[tf.TensorSpec]:
         """Returns the specs of the flow's datapoints."""
 
-    def _datapoints_in(self, takes: int) -> int:
-        """Returns the maximum number of the flow's datapoints that `takes` takes consume."""
-        return takes
+    def _datapoints_in(self, dequeues: int) -> int:
+        """Returns the maximum number of the flow's datapoints that `dequeues` dequeues consume."""
+        return dequeues
 
     def _setup(self, specs: tuple[tf.TensorSpec, ...]) -> None:
         put = self._datapoint_specs(specs)
@@ -116,19 +116,19 @@ class FlowQueueInput(InputSource):
         return [_QueueHook(self)]
 
     def _state(
-        self, takes: int | None = None, paused: AbstractContextManager[Any] = NO_PAUSE
+        self, dequeues: int | None = None, paused: AbstractContextManager[Any] = NO_PAUSE
     ) -> dict[str, Any]:
         if self._thread is not None:
-            return flow_state(self._flow, self._thread.position(self._count(takes)))
+            return flow_state(self._flow, self._thread.position(self._count(dequeues)))
         return unread_state(self._flow, self._loaded)
 
-    def _count(self, takes: int | None) -> int | None:
+    def _count(self, dequeues: int | None) -> int | None:
         assert self._thread is not None
-        # The last take of a pass may be smaller.
-        return None if takes is None else min(self._datapoints_in(takes), self._thread.taken())
+        # The last dequeue of a pass may be smaller.
+        return None if dequeues is None else min(self._datapoints_in(dequeues), self._thread.taken())
 
-    def _hold_back(self, takes: int) -> None:
-        self._held_back = self._datapoints_in(takes)
+    def _hold_back(self, dequeues: int) -> None:
+        self._held_back = self._datapoints_in(dequeues)
 
     def _interrupt(self) -> None:
         if self._thread is not None:

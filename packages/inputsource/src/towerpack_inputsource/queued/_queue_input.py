@@ -68,4 +68,4 @@ class QueueInput(FlowQueueInput):
 
     def _get_input_tensors(self, specs: tuple[tf.TensorSpec, ...]) -> Sequence[tf.Tensor]:
         with tf.device("/cpu:0"), tf.name_scope("QueueInput"):
-            return self._ops.take(specs)
+            return self._ops.dequeue(specs)

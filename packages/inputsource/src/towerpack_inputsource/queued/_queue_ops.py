@@ -1,4 +1,4 @@
-"""The ops of `QueueInput`: queue, puts, takes, count of takes, and summary."""
+"""The ops of `QueueInput`: queue, puts, dequeues, number of dequeues, and summary."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class QueueOps:
     """A queue between the thread and the steps; see `BufferOps` for each op.
 
     Args:
-        specs: the components of a put; each take gives the same, or `batch_size` of them.
+        specs: the components of a put; each dequeue gives the same, or `batch_size` of them.
         queue: a queue to use, or None for a new one.
         capacity: capacity of a new queue.
         source: name of the source, for messages.
@@ -63,13 +63,13 @@ class QueueOps:
         """Disables the warning of new sessions, since the hooks were requested."""
         self._warn.graph.get_collection_ref(tf.GraphKeys.TABLE_INITIALIZERS).remove(self._warn)
 
-    def take(self, specs: Sequence[tf.TensorSpec]) -> list[tf.Tensor]:
-        """Adds a take of the next datapoint to the current graph, with the declared shapes."""
+    def dequeue(self, specs: Sequence[tf.TensorSpec]) -> list[tf.Tensor]:
+        """Adds a dequeue of the next datapoint to the current graph, with the declared shapes."""
         tensors = _as_list(self._queue.dequeue(name="dequeue"))
         return self._counted(tensors, 1, specs)
 
     def take_batch(self, specs: Sequence[tf.TensorSpec], batch_size: int, rest: bool) -> list[tf.Tensor]:
-        """Adds a take of the next `batch_size` datapoints, stacked.
+        """Adds a dequeue of the next `batch_size` datapoints, stacked.
 
         Args:
             specs: the specs of the batch.

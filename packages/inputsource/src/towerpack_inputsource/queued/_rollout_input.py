@@ -50,7 +50,7 @@ class RolloutInput(InputSource):
     _close: Callable[[], Any] | None = None
 
     def put(self, datapoint: Any) -> None:
-        """Adds a datapoint, for one take by one tower.
+        """Adds a datapoint, for one dequeue by one tower.
 
         Args:
             datapoint: a list or tuple in the order of the specs, or a dict by their names.
@@ -64,7 +64,7 @@ class RolloutInput(InputSource):
         self._enqueue(*self._check(datapoint))
 
     def put_all(self, datapoints: Iterable[Any]) -> None:
-        """Adds several datapoints, one per take; small ones of equal shapes share a session call.
+        """Adds several datapoints, one per dequeue; small ones of equal shapes share a session call.
 
         Args:
             datapoints: the datapoints, each as in `put`.

@@ -67,4 +67,4 @@ class ZMQInput(FlowQueueInput):
 
     def _get_input_tensors(self, specs: tuple[tf.TensorSpec, ...]) -> Sequence[tf.Tensor]:
         with tf.device("/cpu:0"), tf.name_scope("ZMQInput"):
-            return self._ops.take(specs)
+            return self._ops.dequeue(specs)

@@ -112,7 +112,7 @@ class StagingInput(ProxyInputSource):
         with tf.control_dependencies(self._taken):
             tensors = self._taken = list(super()._get_input_tensors(specs))
         with tf.name_scope("StagingInput"):
-            staged = self._ops.take(tensors, self._device)
+            staged = self._ops.dequeue(tensors, self._device)
             return [tf.identity(tensor, spec.name) for tensor, spec in zip(staged, specs)]
 
     def _hooks(self) -> Sequence[tf.train.SessionRunHook]:
@@ -120,7 +120,7 @@ class StagingInput(ProxyInputSource):
         return [_EndHook(self), *super()._hooks(), _StartHook(self)]
 
     def _state(
-        self, takes: int | None = None, paused: AbstractContextManager[Any] = NO_PAUSE
+        self, dequeues: int | None = None, paused: AbstractContextManager[Any] = NO_PAUSE
     ) -> dict[str, Any]:
         if self._final is not None:
             return dict(self._final)
@@ -167,10 +167,10 @@ class StagingInput(ProxyInputSource):
 
 @final
 class _RoundReader:
-    """The `Reader` of the thread: a take copies a round to the devices and returns no arrays.
+    """The `Reader` of the thread: a dequeue copies a round to the devices and returns no arrays.
 
     Attributes:
-        abandoned: whether the run ended while a take was still active.
+        abandoned: whether the run ended while a dequeue was still active.
     """
 
     def __init__(self, source: InputSource, ops: StagingOps, held: int, session: tf.Session) -> None:
@@ -196,7 +196,7 @@ class _RoundReader:
     def release(self) -> None:
         pass  # done by the source's own loop
 
-    def take(self) -> list[Array]:
+    def dequeue(self) -> list[Array]:
         with self._between_rounds:
             try:
                 self._fill()

@@ -17,7 +17,7 @@ __all__ = ["StagingOps"]
 class StagingOps:
     """Staging areas for rounds of one datapoint per tower. See `BufferOps` for the ops.
 
-    An area cannot be closed, and a take from an empty area waits forever. Therefore each staged round is
+    An area cannot be closed, and a dequeue from an empty area waits forever. Therefore each staged round is
     announced in a queue on the CPU, and a step takes the announcement first: closing that queue ends, fails
     or wakes the step, as with any other input.
 
@@ -26,7 +26,7 @@ class StagingOps:
 
     Attributes:
         fill: the ops that stage the next round.
-        towers: number of takes in a round.
+        towers: number of dequeues in a round.
         counts: the number of datapoints taken by each tower.
     """
 
@@ -55,7 +55,7 @@ class StagingOps:
 
     @property
     def towers(self) -> int:
-        """The number of takes in a round: one for each tower."""
+        """The number of dequeues in a round: one for each tower."""
         return len(self.counts)
 
     @property
@@ -68,8 +68,8 @@ class StagingOps:
         """Several ops that empty all areas and reset the counts to 0."""
         return [self._destroy, *self._clear, *self._initializers]
 
-    def take(self, tensors: Sequence[tf.Tensor], device: Any) -> list[tf.Tensor]:
-        """Adds an area for another tower to the current graph, and a take from it.
+    def dequeue(self, tensors: Sequence[tf.Tensor], device: Any) -> list[tf.Tensor]:
+        """Adds an area for another tower to the current graph, and a dequeue from it.
 
         Args:
             tensors: the tensors to stage.

@@ -55,7 +55,7 @@ class BuilderTrainer(TowerTrainer):
         self.train_op = self._build_train_op()
         if towers > 1:
             message = "%d towers, one batch for each: one step trains on %d datapoints."
-            _log.info(message, towers, towers * self._takes)
+            _log.info(message, towers, towers * self._datapoints_per_step)
 
     def _check_towers_can_share_input(self, towers: int) -> None:
         assert self.source is not None

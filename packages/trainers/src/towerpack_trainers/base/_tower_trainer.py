@@ -113,8 +113,8 @@ class TowerTrainer(Trainer):
             TypeError: the flow is a stream, or its length is unknown.
         """
         self._prepare()
-        takes = self._takes * max(len(self.tower_func.training), 1)
-        return explain_step(self.config.dataflow, global_step, takes)
+        datapoints = self._datapoints_per_step * max(len(self.tower_func.training), 1)
+        return explain_step(self.config.dataflow, global_step, datapoints)
 
     def headspace(self, steps: int = 100) -> Headspace:
         """Measures the throughput without input time. Call it before `train`.

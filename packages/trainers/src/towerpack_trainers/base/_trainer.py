@@ -111,7 +111,7 @@ class Trainer(metaclass=_BuiltInGraph):
     _main_cost: tf.Tensor | None = None  # if set, the description of the model includes its forward pass
 
     _op: tf.Operation | None = None
-    _takes = 1  # datapoints that a step takes from the input, for each tower
+    _datapoints_per_step = 1  # datapoints that a step takes from the input, for each tower
     _prologue: PrologueOps | None = None
     _make_prologue: Callable[[], PrologueOps | None] | None = None
     _set_up = False  # once it begins, callbacks and the op of a step are fixed
@@ -227,15 +227,15 @@ class Trainer(metaclass=_BuiltInGraph):
             raise ConfigError(f"train_op {op.name!r} is not in the graph of this trainer.")
         self._op, self.graph = op, op.graph
 
-    def _compose_step(self, takes: int, make_prologue: Callable[[], PrologueOps | None]) -> None:
+    def _compose_step(self, per_step: int, make_prologue: Callable[[], PrologueOps | None]) -> None:
         """Makes each step a sequence of several parts.
 
         Args:
-            takes: the number of datapoints that a step takes from the input, for each tower.
+            per_step: the number of datapoints that a step takes from the input, for each tower.
             make_prologue: completes `train_op`, and returns the ops before it. Called once, in the graph,
                 after the callbacks are set up, so that their additions to the parts are repeated as well.
         """
-        self._takes, self._make_prologue = takes, make_prologue
+        self._datapoints_per_step, self._make_prologue = per_step, make_prologue
 
     def run_step(self) -> None:
         """Runs one step: each `hooked_sess.run` is one. Override it, or assign `trainer.run_step = f`."""
@@ -383,7 +383,7 @@ class Trainer(metaclass=_BuiltInGraph):
         if self._steps is not None:
             return self._steps
         config, loop = self.config, self.loop
-        loop.steps_per_epoch = resolve_steps_per_epoch(config, self.source, self._takes)
+        loop.steps_per_epoch = resolve_steps_per_epoch(config, self.source, self._datapoints_per_step)
         own, self._set_up = self._own_callbacks(), True
         extra = default_callbacks() if config.extra_callbacks is None else config.extra_callbacks
         self.callbacks = Callbacks([*own, *self._registered, *config.callbacks, *extra, *self.monitors])

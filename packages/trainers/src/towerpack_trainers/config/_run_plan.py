@@ -126,13 +126,13 @@ def resolve_config(
     return attrs.evolve(config, log_dir=None, monitors=[], resume=None, session_init=None)
 
 
-def resolve_steps_per_epoch(config: TrainConfig, source: InputSource | None, takes: int = 1) -> int:
+def resolve_steps_per_epoch(config: TrainConfig, source: InputSource | None, per_step: int = 1) -> int:
     """Returns the number of steps of an epoch: the configured number, or one pass of the data.
 
     Args:
         config: the configuration.
         source: the input; None without one.
-        takes: the number of datapoints that a step takes from the input, for each tower.
+        per_step: the number of datapoints that a step takes from the input, for each tower.
 
     Raises:
         ConfigError: neither is known, the data is empty, or one step takes more datapoints than one pass has.
@@ -140,12 +140,12 @@ def resolve_steps_per_epoch(config: TrainConfig, source: InputSource | None, tak
     steps = config.steps_per_epoch
     if steps is None and source is not None:
         size = source.size()
-        if size and size < takes:
+        if size and size < per_step:
             raise ConfigError(
-                f"A step takes {takes} datapoints, but one pass of the data has {size}. Take fewer "
+                f"A step takes {per_step} datapoints, but one pass of the data has {size}. Take fewer "
                 "datapoints in a step, or set TrainConfig(steps_per_epoch=...)."
             )
-        steps = size if size is None else size // takes
+        steps = size if size is None else size // per_step
     if steps == 0:
         raise ConfigError("The data is empty: one pass has no datapoint. Check its source and filters.")
     if steps is None:

@@ -9,7 +9,7 @@ from .._errors import ConfigError
 __all__ = ["explain_step"]
 
 
-def explain_step(flow: Any, global_step: int, takes: int) -> list[Any]:
+def explain_step(flow: Any, global_step: int, datapoints_per_step: int) -> list[Any]:
     """Traces the datapoints of one step of a training that began with epoch 0 of its flow.
 
     An input continues from pass to pass, regardless of the training's epochs, so the number of a datapoint
@@ -18,7 +18,7 @@ def explain_step(flow: Any, global_step: int, takes: int) -> list[Any]:
     Args:
         flow: the flow of the training, with the methods `trace(index, epoch)` and `__len__`.
         global_step: the step, counted from 1.
-        takes: the number of datapoints that all towers take in a step.
+        datapoints_per_step: the number of datapoints that all towers take in a step.
 
     Returns:
         A trace for each datapoint, in the order of the flow.
@@ -38,6 +38,6 @@ def explain_step(flow: Any, global_step: int, takes: int) -> list[Any]:
     length = len(flow)
     if not length:
         raise ConfigError(f"{flow!r} has no datapoints, so no step can be traced.")
-    first = (global_step - 1) * takes
-    places = (divmod(number, length) for number in range(first, first + takes))
+    first = (global_step - 1) * datapoints_per_step
+    places = (divmod(number, length) for number in range(first, first + datapoints_per_step))
     return [flow.trace(index, epoch) for epoch, index in places]

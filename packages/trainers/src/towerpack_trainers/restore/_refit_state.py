@@ -50,10 +50,10 @@ def refit_state(
             _check_same_steps(state, was, processes, steps_per_epoch)
         return {**state, "data": _without_batches(state.get("data"))}
     size = None if source is None else source.size()
-    takes = _takes(state, size, steps_per_epoch, fitted)
-    if takes is not None and _epoch_is_over(state["loop"]):
+    per_step = _per_step(state, size, steps_per_epoch, fitted)
+    if per_step is not None and _epoch_is_over(state["loop"]):
         fitted = _at_next_pass(fitted)
-    loop = _loop(state["loop"], steps_per_epoch, takes, fitted)
+    loop = _loop(state["loop"], steps_per_epoch, per_step, fitted)
     _log_where(loop, was, processes, fitted)
     data = _without_batches(state.get("data"))
     return {**state, "loop": loop, "input": fitted.state, "data": data, "processes": processes}
@@ -96,15 +96,15 @@ def _check_same_steps(state: Mapping[str, Any], was: int, now: int, steps_per_ep
         )
 
 
-def _takes(state: Mapping[str, Any], size: int | None, steps: int, fitted: RefittedState) -> int | None:
+def _per_step(state: Mapping[str, Any], size: int | None, steps: int, fitted: RefittedState) -> int | None:
     """Returns the number of batches per process and step if an epoch is one pass; otherwise None."""
     loop, data = state["loop"], state.get("data") or {}
-    takes = (size or 0) // steps
+    per_step = (size or 0) // steps
     done, before = int(loop["local_step"]) + 1, int(loop["steps_per_epoch"])
     known = data.get("datapoints")
-    begun = fitted.next_then == done * takes or _epoch_is_over(loop)
-    whole = size == steps * takes and known in (None, before * takes)
-    return takes if takes and whole and begun else None
+    begun = fitted.next_then == done * per_step or _epoch_is_over(loop)
+    whole = size == steps * per_step and known in (None, before * per_step)
+    return per_step if per_step and whole and begun else None
 
 
 def _epoch_is_over(loop: Mapping[str, Any]) -> bool:
@@ -120,14 +120,14 @@ def _at_next_pass(fitted: RefittedState) -> RefittedState:
     return fitted._replace(state={**fitted.state, "flow": flow}, next_now=0, seen=0)
 
 
-def _loop(loop: Mapping[str, Any], steps: int, takes: int | None, fitted: RefittedState) -> dict[str, Any]:
+def _loop(loop: Mapping[str, Any], steps: int, per_step: int | None, fitted: RefittedState) -> dict[str, Any]:
     """Returns the counters of a loop with as many steps left in the epoch as the data allows.
 
     An epoch without a step left still ends, with its triggers, unless it has already ended.
     """
     done = (int(loop["local_step"]) + 1) * fitted.was // fitted.batch
-    if takes is not None:
-        done = fitted.next_now // takes
+    if per_step is not None:
+        done = fitted.next_now // per_step
     over = _epoch_is_over(loop)
     done = steps if over else min(done, steps)
     due = {"triggers_due": True} if done == steps and not over else {}
