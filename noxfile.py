@@ -6,10 +6,10 @@ The wheels, tools and tests of each session are in sessions.toml.
 from __future__ import annotations
 
 import functools
-import json
 import os
 import shutil
 import subprocess
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -23,12 +23,9 @@ WHEELS = ("dataflow", "layers", "inputsource", "callbacks", "trainers", "compat"
 SOURCES = [f"packages/{wheel}/src/towerpack_{wheel}" for wheel in WHEELS]
 # The versions of all tools that the checks were seen to pass with; `nox -s "release(pin)"` moves them.
 PINNED = ROOT / "tools.txt"
-PUBLISHES = ".github/workflows/release.yml"
 TABLE = nox.project.load_toml(ROOT / "sessions.toml")
 GROUPS = nox.project.load_toml(ROOT / "pyproject.toml")["dependency-groups"]
 BENCHMARKS = sorted(path.stem for path in (ROOT / "benchmarks").glob("[a-z]*.py"))
-VERSIONS = ["lowest", "newest", *TABLE["versions"]["free_threaded"]]
-DOCUMENTED = ["@dataflow", "@layers", "inputsource", "callbacks", "trainers", "@compat"]
 QUIET = {"TF_CPP_MIN_LOG_LEVEL": "2"}
 
 # pyenv's commands exist for all its Pythons, and start those alone that this names.
@@ -113,9 +110,20 @@ def integration(session: nox.Session, name: str) -> None:
     run_entry(session, TABLE["integration"][name])
 
 
-@nox.session(python=TABLE["versions"]["others"])
+@nox.session(python=TABLE["versions"]["pythons"])
 def pythons(session: nox.Session) -> None:
-    """Trains, is killed and resumes with another Python; `-s isolated -P 3.13` tests the wheels."""
+    """Trains, is killed and resumes with another Python; without a global lock, flows alone are tested.
+
+    `-s isolated -P 3.13` runs the tests of the wheels.
+    """
+    if str(session.python).endswith("t"):
+        # The newest with wheels for such an interpreter; pinned versions may have none.
+        build(session)
+        session.install("--only-binary", ":all:", str(built("dataflow")), *GROUPS["test"])
+        check = "import sys; assert not sys._is_gil_enabled(), 'this interpreter has its lock'"
+        session.run("python", "-c", check)
+        run_copied_tests(session, "packages/dataflow/tests", ["flow", "operators", "runtime"])
+        return
     install(session, ["dataflow[datasets]", "callbacks[plot]", "trainers"], *pinned("test"))
     run_copied_tests(
         session, "integration_tests", ["test_full_stack.py"], also=["examples"], spread="worksteal"
@@ -125,7 +133,7 @@ def pythons(session: nox.Session) -> None:
 @nox.session
 def docs(session: nox.Session) -> None:
     """Runs every block of the READMEs and the documentation, their tests, and docstrings' examples."""
-    install(session, DOCUMENTED, *pinned("docs"))
+    install(session, TABLE["site"]["wheels"], *pinned("docs"))
     pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
     pages += sorted((ROOT / "docs" / "tutorials").glob("*.md"))
     pages += [ROOT / "packages" / wheel / "README.md" for wheel in WHEELS]
@@ -181,16 +189,10 @@ def demo(session: nox.Session) -> None:
 
 
 @nox.session
-@nox.parametrize("name", VERSIONS, ids=VERSIONS)
+@nox.parametrize("name", ["lowest", "newest"], ids=["lowest", "newest"])
 def versions(session: nox.Session, name: str) -> None:
-    """Tests on the oldest and newest releases of dependencies, and on Pythons without a global lock."""
-    if name == "lowest":
-        install_lowest(session)
-    elif name == "newest":
-        install_newest(session)
-    else:
-        test_free_threaded(session, name)
-        return
+    """Tests on the oldest and on the newest releases of dependencies."""
+    (install_lowest if name == "lowest" else install_newest)(session)
     for wheel in WHEELS:
         run_copied_tests(session, f"packages/{wheel}/tests", spread="loadfile")
     run_copied_tests(session, "integration_tests", TABLE["integration"]["full"]["files"], also=["examples"])
@@ -211,77 +213,44 @@ def coverage(session: nox.Session, wheel: str) -> None:
 
 
 @nox.session
-@nox.parametrize("name", ["make", "check", "api", "pin"], ids=["make", "check", "api", "pin"])
+@each("release")
 def release(session: nox.Session, name: str) -> None:
-    """Makes a release, `"release(make)" -- dataflow 0.2.0`, or a part of it; it pushes nothing.
-
-    `check` tries it without a commit or a tag, of all wheels or of `-- dataflow`; `api` compares the public
-    names with those of the last release, and `-- --write` keeps them; `pin` writes the newest versions of all
-    tools into tools.txt.
-    """
-    if name == "pin":
-        pin(session)
-        return
-    if name == "api":
-        session.install(*pinned("release"))
-        session.run("python", "-m", "release.api", *session.posargs)
-        return
-    session.install(*pinned("release", "distribute"))
-    # The publishing workflow cannot run here; its form and its known weaknesses can be checked.
-    session.run("check-jsonschema", "--quiet", "--builtin-schema", "vendor.github-workflows", PUBLISHES)
-    session.run("zizmor", "--quiet", "--offline", "--persona=auditor", PUBLISHES)
-    # uv creates separate environments for builds and for the list of installed packages.
-    env = {"UV_PYTHON": None, "VIRTUAL_ENV": None, "PYTHONDONTWRITEBYTECODE": None}
-    dry = ["--dry"] if name == "check" else []
-    session.run("python", "-m", "release.make", *dry, *session.posargs, env=env)
+    """Makes a release, `"release(make)" -- dataflow 0.2.0`, or a part of it; it pushes nothing."""
+    run_entry(session, TABLE["release"][name])
 
 
 @nox.session
 def site(session: nox.Session) -> None:
-    """Builds the site of the documentation and of all docstrings; a warning fails.
-
-    `-- --external` checks instead, over the network, whether addresses in pages and docstrings answer.
-    """
-    if "--external" in session.posargs:
-        session.run("python", "checks/external_links.py")
-        return
-    install(session, DOCUMENTED, *pinned("site"))
-    pages = Path(session.create_tmp()) / "pages"
-    shutil.rmtree(pages, ignore_errors=True)
-    shutil.copytree(ROOT / "docs", pages, ignore=shutil.ignore_patterns("site", "tests"))
-    shutil.copytree(ROOT / "docs" / "site", pages, dirs_exist_ok=True)
-    (pages / "wheels").mkdir()
-    for path, name in json.loads((pages / "elsewhere.json").read_text(encoding="utf-8")).items():
-        shutil.copy(ROOT / path, pages / f"{name}.md")
-    command = ["sphinx-build", "--fail-on-warning", "--keep-going", "--quiet", "--jobs", "2"]
-    session.run(*command, str(pages), str(DIST / "site"), env={"TF_CPP_MIN_LOG_LEVEL": "3"})
-    session.log(f"the site is in {DIST / 'site' / 'index.html'}")
+    """Builds the site of the documentation and of all docstrings; a warning fails."""
+    run_entry(session, TABLE["site"])
 
 
 @nox.session
-def bench(session: nox.Session) -> None:
-    """Measures against peers and limits; `-- NAME` runs one alone, `-- --smoke` all for a moment."""
-    names = [name for name in session.posargs if name in BENCHMARKS] or [*BENCHMARKS]
-    rest = [arg for arg in session.posargs if arg not in BENCHMARKS]
-    smoke = TABLE["bench"]["smoke"]
-    if "--smoke" in rest:
-        install(session, smoke["wheels"], *smoke["tools"])
-        show(session, names)
+@each("bench")
+def bench(session: nox.Session, name: str) -> None:
+    """Measures against peers and limits; `-- loop` measures one alone, `bench(smoke)` all for a moment."""
+    entry = TABLE["bench"][name]
+    elsewhere = {each for other in TABLE["bench"].values() for each in other.get("names", ())}
+    names = entry.get("names", [each for each in BENCHMARKS if each not in elsewhere])
+    chosen = [arg for arg in session.posargs if arg in BENCHMARKS]
+    if name == "smoke":
+        install_entry(session, entry)
+        show(session, chosen or BENCHMARKS)
         return
-    # A place stands for all of its benchmarks.
-    names = [each for name in names for each in TABLE["bench"].get(name, {}).get("names", [name])]
-    names = list(dict.fromkeys(names))
-    apart = {name: place for place, entry in TABLE["bench"].items() for name in entry.get("names", ())}
-    # The peers of two places cannot share an environment.
-    place = apart.get(names[0], "others")
-    now = [name for name in names if apart.get(name, "others") == place]
-    if later := [name for name in names if name not in now]:
-        session.notify("bench", [*later, *rest])
-    entry = TABLE["bench"][place]
+    names = [each for each in names if each in chosen] if chosen else names
+    if not names:
+        session.skip(f"not asked for: {', '.join(chosen)} needs another environment")
     install_entry(session, entry)
     if entry.get("tensorpack"):
         session.install("--no-deps", "tensorpack==0.11")
-    measure(session, now, rest)
+    missed, rest = [], [arg for arg in session.posargs if arg not in BENCHMARKS]
+    for each in names:
+        try:
+            session.run("python", f"benchmarks/{each}.py", *rest, env=QUIET)
+        except nox.command.CommandFailed:
+            missed.append(each)
+    if missed:
+        session.error(f"failed, or missed a target: {', '.join(missed)}")
 
 
 # ---- how the sessions do it
@@ -297,14 +266,8 @@ def run_entry(session: nox.Session, entry: dict[str, Any]) -> None:
         session.env[name] = os.environ.get(name, value.format(dist=DIST))
     suites = {**entry.get("tests", {}), **({"integration_tests": entry["files"]} if "files" in entry else {})}
     for folder, files in suites.items():
-        run_copied_tests(
-            session,
-            folder,
-            files,
-            also=entry.get("also", ()),
-            spread=entry.get("spread"),
-            timeout=entry.get("timeout"),
-        )
+        options = {key: entry[key] for key in ("also", "spread", "timeout") if key in entry}
+        run_copied_tests(session, folder, files, **options)
     for command in entry.get("commands", ()):
         words = [word.format(tmp=tmp, root=ROOT) for word in command]
         if words[-1] == "*":
@@ -317,11 +280,13 @@ def install_entry(session: nox.Session, entry: dict[str, Any]) -> None:
     """Installs the wheels, tools and other requirements of an entry."""
     if "wheels" in entry:
         install(session, entry["wheels"], *pinned(*entry.get("groups", ())), *entry.get("tools", ()))
-    build(session)
+    elif wanted := [*pinned(*entry.get("groups", ())), *entry.get("tools", ())][2:]:
+        session.install("-c", str(PINNED), *wanted)
     if requirements := entry.get("pip"):
         session.install("pip")
         session.run("python", "-m", "pip", "install", "--quiet", *requirements)
     for wheel in entry.get("alone", ()):
+        build(session)
         session.install("--no-deps", str(built(wheel)))
     if entry.get("from_sources"):
         session.run("uv", "pip", "uninstall", *(f"towerpack-{wheel}" for wheel in WHEELS), external=True)
@@ -368,37 +333,6 @@ def install_newest(session: nox.Session) -> None:
     session.run("python", "-c", "import tensorflow as tf; print(tf.__version__)")
 
 
-def test_free_threaded(session: nox.Session, version: str) -> None:
-    """Tests flows where Python has no global lock, so that threads are the workers."""
-    uv = find_uv_bin()
-    found = subprocess.run([uv, "python", "find", "--no-python-downloads", version], capture_output=True)
-    if found.returncode:
-        session.skip(f"not run: no interpreter of Python {version}")
-    build(session)
-    place = Path(session.create_tmp()).resolve() / version
-    python = str(place / "bin" / "python")
-    session.run(uv, "venv", "--clear", "--python", version, str(place), external=True)
-    # The newest with wheels for such an interpreter; pinned versions may have none.
-    wanted = [f"towerpack-dataflow @ {built('dataflow').as_uri()}", *GROUPS["test"]]
-    binary = ["--only-binary", ":all:"]
-    session.run(uv, "pip", "install", "--python", python, *binary, *wanted, external=True)
-    check = "import sys; assert not sys._is_gil_enabled(), 'this interpreter has its lock'"
-    session.run(python, "-c", check, external=True)
-    session.chdir(ROOT / "packages" / "dataflow" / "tests")
-    session.run(python, "-m", "pytest", "flow", "operators", "runtime", external=True)
-
-
-def pin(session: nox.Session) -> None:
-    """Writes the newest versions of all tools into tools.txt."""
-    groups = [arg for group in GROUPS for arg in ("--group", group)]
-    # What the wheels need themselves stays open, for the newest and for the lowest.
-    names = ("attrs", "numpy", "tqdm", *TABLE["versions"]["of_tensorflow"])
-    kept_open = [arg for name in names for arg in ("--no-emit-package", name)]
-    form = ["--universal", "--python-version", "3.11", "--no-header", "--no-annotate", "--no-emit-index-url"]
-    command = ["pip", "compile", "--quiet", "--upgrade", *form, *kept_open, *groups, "-o", str(PINNED)]
-    session.run(find_uv_bin(), *command, external=True)
-
-
 @functools.cache
 def _build() -> None:
     # The site and its pictures stay, which take minutes to make.
@@ -435,18 +369,6 @@ def built_alone(session: nox.Session) -> list[str]:
     return ["-c", str(constraints)]
 
 
-def measure(session: nox.Session, names: list[str], arguments: list[str]) -> None:
-    """Runs benchmarks, and fails after the last one if any missed a target."""
-    missed = []
-    for name in names:
-        try:
-            session.run("python", f"benchmarks/{name}.py", *arguments, env=QUIET)
-        except nox.command.CommandFailed:
-            missed.append(name)
-    if missed:
-        session.error(f"failed, or missed a target: {', '.join(missed)}")
-
-
 def show(session: nox.Session, names: list[str]) -> None:
     """Runs benchmarks for a moment, in which their figures mean nothing: side by side, the longest first."""
     session.chdir(ROOT)
@@ -461,21 +383,17 @@ def show(session: nox.Session, names: list[str]) -> None:
 
 
 def run_side_by_side(
-    session: nox.Session, *commands: list[str], env: dict[str, str] | None = None, silent: bool = False
+    session: nox.Session, *commands: list[str], silent: bool = False, **options: Any
 ) -> None:
-    """Runs commands two at a time, and fails after the last one if any failed.
+    """Runs commands two at a time, the longest first, and fails after the last one if any failed.
 
-    Args:
-        session: the session.
-        commands: programs with their arguments, the longest first.
-        env: additional environment variables.
-        silent: print the output of failed commands only.
+    With `silent`, only the output of failed commands is printed.
     """
 
     def run(command: list[str]) -> str | None:
         name = " ".join(command[:2])
         try:
-            printed = session.run(*command, env=env, silent=True)
+            printed = session.run(*command, silent=True, **options)
         except nox.command.CommandFailed:  # nox has printed the output
             return name
         if not silent:
@@ -492,31 +410,26 @@ def run_copied_tests(
     session: nox.Session,
     folder: str,
     files: list[str] | None = None,
-    also: Any = (),
+    *,
+    also: Iterable[str] = (),
     spread: str | None = None,
-    by: list[str] | None = None,
     timeout: int | None = None,
+    by: Iterable[str] = (),
 ) -> None:
     """Runs tests from a copy, so that no source of the repository is in reach.
 
-    Args:
-        session: the session.
-        folder: the folder of the tests, from the root.
-        files: its files to run; all if `None`.
-        also: other folders that the tests need next to theirs.
-        spread: how pytest-xdist divides the tests between two processes; all in one if `None`.
-        by: a program with its arguments that runs pytest as a module.
-        timeout: the seconds that a test may take; those of pyproject.toml if `None`.
+    `files` are some of the folder's, `also` other folders that the tests need next to theirs, `spread` and
+    `timeout` as in sessions.toml, and `by` a program with its arguments that runs pytest as a module.
     """
     place = Path(session.create_tmp()).resolve() / "copy"
     shutil.rmtree(place, ignore_errors=True)
-    for source in (ROOT / folder, *(ROOT / name for name in also)):
+    for source in (folder, *also):
         ignored = shutil.ignore_patterns("__pycache__", "train_log")
-        shutil.copytree(source, place / source.name, ignore=ignored)
+        shutil.copytree(ROOT / source, place / Path(source).name, ignore=ignored)
     shutil.copy(ROOT / "pyproject.toml", place)
     session.chdir(place)
     name = Path(folder).name
-    targets = [f"{name}/{file}" for file in files] if files else [name]
     options = ["-n", "2", "--dist", spread] if spread else []
     options += ["--timeout", str(timeout)] if timeout else []
-    session.run(*(by or []), "pytest", *options, *targets, *session.posargs, env=QUIET)
+    targets = [f"{name}/{file}" for file in files or [""]]
+    session.run(*by, "pytest", *options, *targets, *session.posargs, env=QUIET)

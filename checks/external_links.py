@@ -1,7 +1,7 @@
 """Requests each address linked in Markdown files and docstrings; this needs a network.
 
 `python checks/external_links.py` prints one line for each that does not and exits with status 1 if there is
-one. `nox -s site -- --external` runs it.
+one. `nox -s "release(addresses)"` runs it.
 """
 
 from __future__ import annotations

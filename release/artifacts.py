@@ -6,6 +6,7 @@ uv, twine and CycloneDX's tool do the work, in versions that `tools.txt` pins.
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -72,4 +73,7 @@ def _name(wheel: Path) -> str:
 
 
 def _run(*command: str) -> None:
-    subprocess.run(command, check=True)
+    # uv creates separate environments for builds and for the list of installed packages.
+    of_session = ("UV_PYTHON", "VIRTUAL_ENV", "PYTHONDONTWRITEBYTECODE")
+    env = {name: value for name, value in os.environ.items() if name not in of_session}
+    subprocess.run(command, check=True, env=env)
