@@ -160,7 +160,7 @@ def test_copies_start_separate_workers():
 def slow_at(*places):
     def func(dp):
         if dp[0] in places:
-            threading.Event().wait(30)
+            threading.Event().wait(250)
         return dp
 
     return func
@@ -184,7 +184,7 @@ def test_a_datapoint_that_takes_too_long_is_named(make):
         DatapointTimeoutError, match=r"datapoint 7 of epoch 0 took .* timeout=0.3 s"
     ) as caught:
         read.extend(map(tuple, flow))
-    assert monotonic() - begin < 20 and isinstance(caught.value, TimeoutError)
+    assert monotonic() - begin < 100 and isinstance(caught.value, TimeoutError)
     flow.close()
     iterator = iter(flow)
     assert [next(iterator) for _ in range(7)] == [[number] for number in range(7)]

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, final
 
 from .._errors import DatasetError, extra
+from ..storage._portable_files import lock_file
 
 __all__ = ["DatasetFile", "dataset_folder", "download", "require"]
 
@@ -89,7 +87,8 @@ def download(url: str, path: PathLike, md5: str) -> Path:
         return path
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(path.name + ".part")
-    with open(part, "ab") as file, _alone(file):
+    with open(part, "ab") as file:
+        lock_file(file.fileno(), wait=True)
         if path.exists():  # another process has downloaded it
             return path
         _fetch(url, path, file)
@@ -97,15 +96,6 @@ def download(url: str, path: PathLike, md5: str) -> Path:
         os.fsync(file.fileno())
         os.replace(part, path)
     return path
-
-
-@contextmanager
-def _alone(file: BinaryIO) -> Iterator[None]:
-    fcntl.flock(file, fcntl.LOCK_EX)
-    try:
-        yield
-    finally:
-        fcntl.flock(file, fcntl.LOCK_UN)
 
 
 def _fetch(url: str, path: Path, file: BinaryIO) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from .._errors import ArgumentError, SegmentError
+from ..storage._portable_files import NOT_INHERITED
 from ._segments import CONTENTS, LOCK, Segment, Segments, checksum, segment_name
 
 __all__ = [
@@ -80,7 +81,7 @@ def restore_segments(segments: Segments, saved: Mapping[str, Any], length: int, 
             if not segments.linked(directory / name, target):
                 shutil.copyfile(directory / name, target)
                 os.chmod(target, 0o444)
-            descriptor = os.open(target, os.O_RDONLY | os.O_CLOEXEC)
+            descriptor = os.open(target, os.O_RDONLY | NOT_INHERITED)
             segments.show(number, Segment(descriptor, target, entry["crc32"]))
         else:
             segments.open(number)
@@ -121,7 +122,7 @@ def write_contents(contents: Mapping[str, Any], directory: Path) -> None:
     """Writes the table of contents, as the last file of the directory, and flushes the directory."""
     text = json.dumps({**contents, "crc32": _checksum_of(contents)})
     _flushed(directory / CONTENTS, text.encode())
-    descriptor = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
+    descriptor = os.open(directory, os.O_RDONLY | NOT_INHERITED)
     try:
         os.fsync(descriptor)
     finally:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import itertools
 import logging
 import mmap
@@ -20,6 +19,7 @@ from typing import final
 import numpy as np
 
 from .._errors import ArgumentError
+from ..storage._portable_files import NO_LINK, NOT_INHERITED, lock_file
 from ._array_specs import ArraySpec
 from ._mapped_ring import MappedRing
 
@@ -211,7 +211,7 @@ class Segments:
         path = self.path_of(number)
         if path is None:
             return None, None
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | NOT_INHERITED, 0o644)
         try:
             # Otherwise a write through the mapping would kill the process with SIGBUS on a full disk.
             os.posix_fallocate(descriptor, 0, self.file_size)
@@ -254,9 +254,9 @@ def _claim(directory: Path) -> int:
     """Locks a directory for one memory, and removes leftover segments of a killed process."""
     directory.mkdir(parents=True, exist_ok=True)
     _check_is_free(directory)
-    lock = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
+    lock = os.open(directory / LOCK, os.O_RDWR | os.O_CREAT | NO_LINK | NOT_INHERITED, 0o644)
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock_file(lock, wait=False)
     except BlockingIOError as error:
         os.close(lock)
         raise ArgumentError(

@@ -50,7 +50,8 @@ class MultiProcessRunner(ParallelRunner):
         prefetch_bytes: limit of the bytes made ahead of the consumer. The consumer may hold the same number
             of views; further arrays are copied.
         start_method: "spawn", "fork" for workers that inherit this process's memory, or "thread" as
-            in `MultiThreadRunner`. By default "thread" on free-threaded builds of Python, else "spawn".
+            in `MultiThreadRunner`. By default "thread" on free-threaded builds of Python and on Windows,
+            else "spawn".
         worker_init_fn: called in each worker with its number, before `ds` is reset there.
         on_error: the handling of a failing datapoint: "raise" its error here, "skip" the datapoint, or
             "retry" it, with three attempts in all. The last two need an addressable flow, and log skipped or

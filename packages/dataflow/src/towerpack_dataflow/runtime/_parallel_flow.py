@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 import threading
 import weakref
@@ -45,8 +46,8 @@ class ParallelFlow(ProxyDataFlow):
             for the number suggested by `autotune`, but at least one.
         ordered: whether datapoints come in the order of the single-process flow.
         prefetch_bytes: limit of the bytes made ahead of the consumer, and of those it holds in views.
-        start_method: "spawn", "fork" or "thread"; by default "thread" on a free-threaded interpreter, else
-            "spawn".
+        start_method: "spawn", "fork" or "thread"; by default "thread" on a free-threaded interpreter and
+            on Windows, else "spawn".
         worker_init_fn: called in each worker with its number, before anything else.
         on_error: "raise", "skip" or "retry".
         stall_warning: seconds without any progress after which a warning names the busy workers; `None` for
@@ -91,6 +92,11 @@ class ParallelFlow(ProxyDataFlow):
         self._prefetch_bytes = arguments.count("prefetch_bytes", prefetch_bytes)
         method = _default_method() if start_method is None else start_method
         self._start_method = arguments.one_of("start_method", method, _METHODS)
+        if self._start_method != "thread" and not hasattr(os, "fork"):
+            raise ArgumentError(
+                f"start_method: this system ({sys.platform}) has no worker processes, which need POSIX; "
+                f'received {self._start_method!r}. Use start_method="thread"'
+            )
         self._on_error = arguments.one_of("on_error", on_error, _POLICIES)
         if worker_init_fn is not None and not callable(worker_init_fn):
             raise ArgumentTypeError(
@@ -334,5 +340,7 @@ def drain(datapoints: list[Any]) -> Iterator[Any]:
 
 
 def _default_method() -> str:
-    # A free-threaded build is as fast with threads as with processes, and sends nothing.
-    return "spawn" if getattr(sys, "_is_gil_enabled", lambda: True)() else "thread"
+    # A free-threaded build is as fast with threads as with processes, and sends nothing. Windows has no fork,
+    # nor the passing of descriptors that a spawned worker needs.
+    locked = getattr(sys, "_is_gil_enabled", lambda: True)()
+    return "spawn" if locked and hasattr(os, "fork") else "thread"

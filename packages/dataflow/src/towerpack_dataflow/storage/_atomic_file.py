@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import hashlib
 import os
 import secrets
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import IO
 
 from .._errors import ArgumentError
+from ._portable_files import NO_LINK, NOT_INHERITED, lock_file
 from ._printable_url import URL, as_url, is_local
 
 __all__ = ["create_file", "create_path", "locked_folder", "remove_unlocked"]
@@ -79,7 +79,7 @@ def locked_folder(parent: str, prefix: str) -> Iterator[str]:
     _remove_leftovers(Path(parent), prefix)
     while True:
         folder = tempfile.mkdtemp(".tmp", prefix, parent)
-        descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+        descriptor = os.open(folder, os.O_RDONLY | NOT_INHERITED)
         if _lock(descriptor, folder):
             break
     try:
@@ -149,7 +149,7 @@ def _replaceable(target: Path) -> os.stat_result | None:
 def _locked(prefix: Path, mode: int) -> tuple[str, int]:
     """Creates a new file, locked until its descriptor is closed or its process ends."""
     # The system applies the umask to a new file. Python reads it only by setting it, for all threads at once.
-    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | NOT_INHERITED
     while True:
         temporary = f"{prefix}{secrets.token_hex(8)}.tmp"
         descriptor = os.open(temporary, flags, mode)
@@ -160,7 +160,7 @@ def _locked(prefix: Path, mode: int) -> tuple[str, int]:
 def _lock(descriptor: int, path: str) -> bool:
     """Locks a new file or folder; returns False if another writer has removed it as a leftover."""
     with suppress(OSError):  # a file system without locks: nothing is removed there
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        lock_file(descriptor, wait=True)
     if os.path.exists(path):
         return True
     os.close(descriptor)
@@ -184,9 +184,9 @@ def remove_unlocked(path: Path) -> None:
     """
     is_folder = path.is_dir()
     mode = os.O_RDONLY if is_folder else os.O_RDWR
-    descriptor = os.open(path, mode | os.O_NOFOLLOW | os.O_CLOEXEC)
+    descriptor = os.open(path, mode | NO_LINK | NOT_INHERITED)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock_file(descriptor, wait=False)
         if is_folder:
             shutil.rmtree(path)
         else:

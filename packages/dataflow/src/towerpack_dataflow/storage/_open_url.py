@@ -7,6 +7,7 @@ import weakref
 from typing import final
 
 from .._errors import StorageError
+from ._portable_files import read_at
 from ._printable_url import URL, as_url, is_local, lasting_url
 from ._remote_bytes import remote_bytes
 from ._stored_file import StoredFile
@@ -108,7 +109,7 @@ class _LocalBytes:
         self.check()
         parts = []
         while size:
-            part = os.pread(self._open(), size, offset)  # at most 2 GiB
+            part = read_at(self._open(), size, offset)  # at most 2 GiB
             if not part:
                 self.check()
                 raise StorageError(f"{self._path} ends before byte {offset + size}; create the flow again")

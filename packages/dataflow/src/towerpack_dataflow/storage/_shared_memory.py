@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import mmap
 import os
 from typing import Any, final
@@ -51,6 +52,16 @@ def mapped(descriptor: int, size: int, private: bool = False) -> np.ndarray:
     return np.asarray(_Mapping(descriptor, size, mmap.MAP_PRIVATE if private else mmap.MAP_SHARED))
 
 
+@functools.cache
+def _c_library() -> ctypes.CDLL:
+    # Loaded on use: Windows has none by this name.
+    library = ctypes.CDLL(None, use_errno=True)
+    library.mmap.restype = ctypes.c_void_p
+    library.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
+    library.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+    return library
+
+
 @final
 class _Mapping:
     """A mapped piece of memory.
@@ -59,14 +70,10 @@ class _Mapping:
     views would use up the descriptors of a process.
     """
 
-    _libc = ctypes.CDLL(None, use_errno=True)
-    _libc.mmap.restype = ctypes.c_void_p
-    _libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
-    _libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
-
     def __init__(self, descriptor: int, size: int, flags: int) -> None:
         readable = mmap.PROT_READ | mmap.PROT_WRITE
         self._size = 0
+        self._libc = _c_library()
         self._address = self._libc.mmap(None, size, readable, flags, descriptor, 0)
         if self._address == ctypes.c_void_p(-1).value:
             number = ctypes.get_errno()

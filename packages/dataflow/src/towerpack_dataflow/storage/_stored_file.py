@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import mmap
-import os
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Protocol, final
 
 from .._errors import FormatError, StorageError
+from ._portable_files import read_into
 from ._printable_url import lasting_url, printable
 
 __all__ = ["StoredBytes", "StoredFile"]
@@ -101,7 +101,7 @@ class StoredFile:
             if descriptor is None or not self.size:
                 return self.read()
             self.check()
-            self._map = memoryview(mmap.mmap(descriptor, 0, prot=mmap.PROT_READ))[: self.size]
+            self._map = memoryview(mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ))[: self.size]
         return self._map
 
     def readinto(self, target: memoryview, offset: int) -> None:
@@ -116,7 +116,7 @@ class StoredFile:
         """
         while target:
             assert self._source.descriptor is not None
-            size = os.preadv(self._source.descriptor, [target], offset)
+            size = read_into(self._source.descriptor, target, offset)
             if not size:
                 raise StorageError(
                     f"{self.name} was truncated while it was being read; create the flow again"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import logging
 import os
@@ -18,6 +17,7 @@ from typing import final
 from .. import _argument_checks as arguments
 from .._errors import CacheError, StorageError
 from ._atomic_file import create_file, remove_unlocked
+from ._portable_files import NO_LINK, NOT_INHERITED, lock_file
 from ._printable_url import URL
 from ._stored_file import StoredBytes, StoredFile
 
@@ -183,9 +183,9 @@ class UrlCache:
             self._added = 0
 
     def _sweep(self) -> None:
-        lock = os.open(self._folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+        lock = os.open(self._folder / ".lock", os.O_RDWR | os.O_CREAT | NO_LINK | NOT_INHERITED, 0o666)
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+            lock_file(lock, wait=True)
             entries = sorted(_entries(self._folder))
             excess = sum(size for _, size, _ in entries) - self._max_bytes
             for _, size, path in entries:

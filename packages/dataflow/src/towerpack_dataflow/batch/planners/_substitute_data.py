@@ -15,6 +15,7 @@ from ..._errors import ErrorLimitError
 from ...flow._epoch import Epoch
 from ...flow.provenance import Origin
 from ...operators._proxy_flow import ProxyDataFlow
+from ...storage._portable_files import read_at
 from ._checked_flows import one, require_addressable
 
 __all__ = ["SubstituteData"]
@@ -166,7 +167,7 @@ class SubstituteData(ProxyDataFlow):
         descriptor = os.open(self._file, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o666)
         try:
             size = os.fstat(descriptor).st_size
-            torn = size and os.pread(descriptor, 1, size - 1) != b"\n"  # by a process that was killed
+            torn = size and read_at(descriptor, 1, size - 1) != b"\n"  # by a process that was killed
             # In one write: processes share the file.
             os.write(descriptor, b"\n" * bool(torn) + json.dumps(entry).encode() + b"\n")
         finally:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import logging
 import os
@@ -18,6 +17,7 @@ import numpy as np
 
 from ... import _argument_checks as arguments
 from ..._errors import CacheError
+from ...storage._portable_files import NO_LINK, lock_file, read_at
 from ._cache_file import MARK, ROW, Index, check_directory, read_index, write_index
 from ._cache_storage import MISSING
 
@@ -108,7 +108,7 @@ class DiskCache:
         if self._data is None or index >= len(self._rows) or self._rows[index]["size"] < 0:
             return MISSING
         offset, size, checksum = self._rows[index].tolist()
-        record = os.pread(self._data, size, offset)
+        record = read_at(self._data, size, offset)
         if len(record) != size or zlib.crc32(record) != checksum:
             _log.warning("%s: datapoint %d is damaged; making it again", self.directory / "data", index)
             return MISSING
@@ -185,22 +185,22 @@ class DiskCache:
         if self._read_finished():
             return
         check_directory(self.directory)
-        lock_file = os.open(self.directory / "lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+        lock = os.open(self.directory / "lock", os.O_RDWR | os.O_CREAT | NO_LINK, 0o600)
         try:
-            fcntl.flock(lock_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock_file(lock, wait=False)
         except OSError as error:
-            os.close(lock_file)
+            os.close(lock)
             if not isinstance(error, BlockingIOError):
                 raise
             _log.info("%s: another process is writing this cache", self.directory)
             return
         if self._read_finished():  # by a process that has just finished
-            os.close(lock_file)
+            os.close(lock)
             return
-        self._lock_file = lock_file
-        os.pwrite(lock_file, MARK, 0)
+        self._lock_file = lock
+        os.pwrite(lock, MARK, 0)
         (self.directory / "index.new").unlink(missing_ok=True)
-        flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
+        flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC | NO_LINK
         self._data = os.open(self.directory / "data", flags, 0o600)
         self._rows, self._end, self._length = np.empty(0, ROW), 0, None
         self._full = self._failed = False

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import select
-from collections.abc import Callable, Sequence
-from typing import final
+import socket
+from collections.abc import Sequence
+from typing import Any, final
 
 from ._worker_handle import WorkerHandle
 
 __all__ = ["LONGEST_WAIT", "WorkerPoll"]
 
 LONGEST_WAIT = 1e5  # seconds; the system does not accept infinity, and waiting again is free
+_IN, _OUT = getattr(select, "POLLIN", 1), getattr(select, "POLLOUT", 4)
 
 
 @final
 class WorkerPoll:
     """Waits until a worker has sent a message, has room for pending data, or has ended.
 
-    The descriptor that wakes the waiting thread lives as long as this object, which that thread holds: so the
-    number of the descriptor is not reused for another file meanwhile.
+    The socket that wakes the waiting thread lives as long as this object, which that thread holds: so the
+    number of its descriptor is not reused for another file meanwhile.
 
     Raises:
         OSError: this process is out of file descriptors.
@@ -28,19 +29,18 @@ class WorkerPoll:
 
     def __init__(self) -> None:
         """Starts without workers."""
-        self._awake = self._bell = -1
-        self._awake, self._bell = os.pipe()
-        os.set_blocking(self._awake, False)
-        os.set_blocking(self._bell, False)
-        self._poll = select.poll()
-        self._poll.register(self._awake, select.POLLIN)
+        self._awake, self._bell = socket.socketpair()
+        self._awake.setblocking(False)
+        self._bell.setblocking(False)
+        self._poll: Any = select.poll() if hasattr(select, "poll") else _Select()
+        self._poll.register(self._awake.fileno(), _IN)
         self._numbers: dict[int, int] = {}
         self._sending: set[int] = set()
 
     def watch(self, worker: WorkerHandle) -> None:
         """Watches a worker from the next `wait` on."""
         for descriptor in worker.descriptors:
-            self._poll.register(descriptor, select.POLLIN)
+            self._poll.register(descriptor, _IN)
             self._numbers[descriptor] = worker.number
 
     def forget(self, worker: WorkerHandle) -> None:
@@ -56,8 +56,7 @@ class WorkerPoll:
             descriptor = worker.channel.socket.fileno()
             if worker.channel.pending != (descriptor in self._sending):
                 self._sending ^= {descriptor}
-                out = select.POLLOUT if worker.channel.pending else 0
-                self._poll.modify(descriptor, select.POLLIN | out)
+                self._poll.modify(descriptor, _IN | _OUT if worker.channel.pending else _IN)
 
     def wait(self, seconds: float) -> list[int] | None:
         """Returns the numbers of the workers with events; `None` after a timeout.
@@ -68,17 +67,38 @@ class WorkerPoll:
         if not events:
             return None
         with contextlib.suppress(BlockingIOError):
-            os.read(self._awake, 4096)
+            self._awake.recv(4096)
         found = {self._numbers.get(descriptor) for descriptor, _ in events}
         return sorted(number for number in found if number is not None)
 
     def wake(self) -> None:
         """Makes the waiting thread, or the next one, return at once."""
         with contextlib.suppress(BlockingIOError):
-            os.write(self._bell, b"!")
+            self._bell.send(b"!")
 
-    def __del__(self, close: Callable[[int], None] = os.close) -> None:
-        """Closes the descriptors; keeps `close`, since `os` may no longer exist when the interpreter ends."""
-        for descriptor in (self._awake, self._bell):
-            if descriptor >= 0:
-                close(descriptor)
+    def __del__(self) -> None:
+        """Closes the sockets."""
+        if hasattr(self, "_bell"):
+            self._awake.close()
+            self._bell.close()
+
+
+class _Select:
+    """Replaces `select.poll` on Windows, which has `select.select` alone."""
+
+    def __init__(self) -> None:
+        self._watched: dict[int, int] = {}
+
+    def register(self, descriptor: int, events: int) -> None:
+        self._watched[descriptor] = events
+
+    modify = register
+
+    def unregister(self, descriptor: int) -> None:
+        del self._watched[descriptor]
+
+    def poll(self, milliseconds: float) -> list[tuple[int, int]]:
+        reads = list(self._watched)
+        writes = [descriptor for descriptor, events in self._watched.items() if events & _OUT]
+        readable, writable, _ = select.select(reads, writes, [], milliseconds / 1000)
+        return [(descriptor, _IN) for descriptor in {*readable, *writable}]

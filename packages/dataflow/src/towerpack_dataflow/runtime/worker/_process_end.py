@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import fcntl
 import os
 import select
 import signal
@@ -29,6 +28,8 @@ def die_with(parent: int, end: socket.socket, lifeline: int) -> None:
     pipe, with its other end only in the parent, sends the same signal.
     """
     if lifeline >= 0:
+        import fcntl  # Windows has none, and no worker processes
+
         fcntl.fcntl(lifeline, fcntl.F_SETOWN, os.getpid())
         fcntl.fcntl(lifeline, fcntl.F_SETSIG, signal.SIGKILL)
         fcntl.fcntl(lifeline, fcntl.F_SETFL, os.O_ASYNC | os.O_NONBLOCK)

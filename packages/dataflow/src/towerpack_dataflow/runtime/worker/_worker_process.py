@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import select
 import signal
@@ -123,6 +122,8 @@ def spawn(end: socket.socket, payload: int, info: WorkerInfo, ordinal: int) -> W
     try:
         # If this process has no standard streams, other files may have their numbers, which Popen uses
         # itself.
+        import fcntl  # Windows has none, and no worker processes
+
         passed += [fcntl.fcntl(file, fcntl.F_DUPFD_CLOEXEC, 3) for file in files]
         alive = passed[2] if ends else -1
         arguments = (*passed[:2], tuple(info), ordinal, os.getpid(), alive, environment_before())
@@ -215,6 +216,9 @@ def interrupts_blocked() -> Iterator[None]:
 
     A child inherits the block, so Ctrl-C cannot hit it before it ignores the signal.
     """
+    if not hasattr(signal, "pthread_sigmask"):  # Windows, where no child is started
+        yield
+        return
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield

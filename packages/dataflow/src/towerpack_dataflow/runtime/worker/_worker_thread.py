@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import select
 import socket
 import threading
 from collections import deque
@@ -17,6 +18,7 @@ from ._worker_info import WorkerInfo
 __all__ = ["InProcessMessage", "ThreadChannel", "WorkerThread", "connected_channels"]
 
 _SAMPLE = 16
+_NOT_WAITING = getattr(socket, "MSG_DONTWAIT", 0)  # 0: Windows, where a call of `select` comes first
 
 
 @final
@@ -87,7 +89,9 @@ class ThreadChannel:
             PeerGoneError: the other end is closed.
         """
         try:
-            woken = self.socket.recv(1, 0 if wait else socket.MSG_DONTWAIT)
+            if not wait and not _NOT_WAITING and not select.select([self.socket], [], [], 0)[0]:
+                return None
+            woken = self.socket.recv(1, 0 if wait else _NOT_WAITING)
         except BlockingIOError:
             return None
         except OSError as error:
