@@ -418,7 +418,7 @@ def test_a_predictor_is_made_before_the_session_and_called_in_it(line):
     assert predict.doubled == [8.0]
 
 
-def test_a_rehearsal_triggers_everything_once(tmp_path):
+def test_a_dry_run_triggers_everything_once(tmp_path):
     class Note(Recorder):
         def _trigger(self):
             self.note("trigger")
@@ -430,7 +430,7 @@ def test_a_rehearsal_triggers_everything_once(tmp_path):
     assert [call[0] for call in often.calls[1:]] == ["trigger", "after_triggers"]
 
 
-def test_a_rehearsal_that_is_stopped_finishes_what_was_triggered(tmp_path):
+def test_a_dry_run_that_is_stopped_finishes_what_was_triggered(tmp_path):
     recorder = Recorder()
     loop = PlainLoop([StopAt("_trigger"), recorder], 2, 1, tmp_path)
     with pytest.raises(StopTraining):

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from towerpack_callbacks.plot import (
     DASHES,
     THEMES,
-    Appearance,
     Curve,
     RunError,
+    Style,
     read_runs,
     select_keys,
     smooth,
@@ -178,11 +178,11 @@ def embedded(page):
 
 def test_a_page_is_one_file_with_the_data_in_it(runs, tmp_path):
     path = tmp_path / "out.html"
-    write_html(runs, select_keys(runs, []), path, Appearance(theme="dark", log=True, smoothing=0.5))
+    write_html(runs, select_keys(runs, []), path, Style(theme="dark", log=True, smoothing=0.5))
     page = path.read_text(encoding="utf-8")
     assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)", page)
     data = embedded(page)
-    assert data["look"] == {"theme": "dark", "log": True, "smoothing": 0.5}
+    assert data["style"] == {"theme": "dark", "log": True, "smoothing": 0.5}
     assert data["runs"][1]["curves"]["cost"] == {
         "x": [1, 2, 3],
         "y": [None, 3.0, None],
@@ -194,7 +194,7 @@ def test_a_page_is_one_file_with_the_data_in_it(runs, tmp_path):
 def test_names_cannot_leave_the_script(tmp_path):
     evil = "</script><script>alert(1)</script><!--"
     [run] = read_runs([write_run(tmp_path / "run", [(1, {evil: 1.0})])])
-    write_html([run], [evil], tmp_path / "out.html", Appearance())
+    write_html([run], [evil], tmp_path / "out.html", Style())
     page = (tmp_path / "out.html").read_text(encoding="utf-8")
     assert page.count("</script>") == 1 and "<!--" not in page
     assert embedded(page)["keys"] == [evil]
@@ -212,7 +212,7 @@ def artist(tmp_path):
 def test_a_page_has_pictures_over_time_and_never_lacks_the_last(artist, runs, tmp_path):
     [run] = read_runs([artist])
     assert select_keys([run, *runs], [re.compile("a|c")]) == ["cost", "samples"]
-    write_html([run, *runs], ["cost", "samples"], tmp_path / "page.html", Appearance())
+    write_html([run, *runs], ["cost", "samples"], tmp_path / "page.html", Style())
     page = embedded((tmp_path / "page.html").read_text())
     assert page["keys"] == ["cost"] and page["series"] == ["samples"]
     assert [list(one["pictures"]) for one in page["runs"]] == [["samples"], [], []]
@@ -229,7 +229,7 @@ def test_pictures_are_of_directories_and_not_of_files(artist):
 
 def test_a_png_has_no_pictures(artist, tmp_path):
     with pytest.raises(RunError, match=r"not statistics; write a page: -o curves.html"):
-        write_png(read_runs([artist]), ["samples"], tmp_path / "out.png", Appearance())
+        write_png(read_runs([artist]), ["samples"], tmp_path / "out.png", Style())
 
 
 def pixels(path):
@@ -241,10 +241,10 @@ def pixels(path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("look", [Appearance(), Appearance("dark", log=True, smoothing=0.9)])
-def test_a_picture_has_a_chart_for_each_statistic(runs, tmp_path, look):
-    write_png(runs, ["cost"], tmp_path / "one.png", look)
-    write_png(runs, select_keys(runs, []), tmp_path / "three.png", look)
+@pytest.mark.parametrize("style", [Style(), Style("dark", log=True, smoothing=0.9)])
+def test_a_picture_has_a_chart_for_each_statistic(runs, tmp_path, style):
+    write_png(runs, ["cost"], tmp_path / "one.png", style)
+    write_png(runs, select_keys(runs, []), tmp_path / "three.png", style)
     (width, height), (width_of_three, height_of_three) = (
         pixels(tmp_path / "one.png"),
         pixels(tmp_path / "three.png"),
@@ -257,14 +257,14 @@ def test_a_picture_has_a_chart_for_each_statistic(runs, tmp_path, look):
 def test_a_statistic_that_never_was_finite_or_positive_is_drawn(tmp_path):
     rows = [(k, {"nan": "NaN", "negative": -k, "huge": 1e308 * (-1) ** k}) for k in range(1, 4)]
     runs = read_runs([write_run(tmp_path / "_run", rows)])
-    write_png(runs, ["nan", "negative", "huge"], tmp_path / "out.png", Appearance(log=True))
+    write_png(runs, ["nan", "negative", "huge"], tmp_path / "out.png", Style(log=True))
     assert pixels(tmp_path / "out.png")[0] > 1000
 
 
 def test_a_picture_without_matplotlib(runs, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(ImportError, match=r"pip install 'towerpack-callbacks\[plot\]', or write a page"):
-        write_png(runs, ["cost"], tmp_path / "out.png", Appearance())
+        write_png(runs, ["cost"], tmp_path / "out.png", Style())
 
 
 def luminance(colour):

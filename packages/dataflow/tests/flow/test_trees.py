@@ -273,14 +273,14 @@ def test_stop_and_resume_anywhere(tree, seed, data):
 
 @pytest.mark.slow
 @settings(max_examples=60)
-@given(tree=trees, rehearsed=st.lists(st.integers(0, 30), max_size=3))
-def test_a_rehearsal_leaves_nothing_behind(tree, rehearsed):
+@given(tree=trees, dry=st.lists(st.integers(0, 30), max_size=3))
+def test_a_dry_run_leaves_nothing_behind(tree, dry):
     pickled = cloudpickle.dumps(tree)
     fresh, flow = cloudpickle.loads(pickled), cloudpickle.loads(pickled)
     fresh.seed(3)
     flow.seed(3)
     begin = copy.deepcopy(flow.state_dict())
-    for count in rehearsed:
+    for count in dry:
         head(flow, count)
     flow.load_state_dict(begin)
     assert flow.state_dict() == fresh.state_dict() == begin

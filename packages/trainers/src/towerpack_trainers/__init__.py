@@ -24,6 +24,7 @@ from ._errors import (
     TrainerStateError,
     UnknownArgumentError,
 )
+from ._renamed import renamed_exports as _renamed_exports
 from .base import (
     BuilderTrainer,
     KerasModel,
@@ -34,7 +35,7 @@ from .base import (
     TowerTrainer,
     Trainer,
 )
-from .config._rehearsal import fast_dev_run, overfit_batches
+from .config._dry_run import fast_dev_run, overfit_batches
 from .config._train_config import TrainConfig, default_callbacks, default_monitors
 from .distributed import DistributedTrainer, MPITrainer
 from .export import ModelExporter
@@ -80,7 +81,7 @@ from .replicate import (
 )
 from .reports._describe_training import describe_trainable_variables
 from .reports._environment import collect_env_info
-from .reports._headspace import Headspace
+from .reports._input_overhead import InputOverhead
 from .restore import DictRestore, SaverRestore, SessionInit, SmartInit
 from .session import cpu_session_config, default_session_config, gpu_session_config
 from .step import HookedSession
@@ -90,6 +91,8 @@ from .towers._model_desc import ModelDesc
 from .towers._objective import Objective
 from .towers._single_device_builder import SingleDeviceBuilder
 from .towers._tower import Tower, TowerFunc
+
+__getattr__ = _renamed_exports(__name__, {"Headspace": "InputOverhead"})
 
 __all__ = [
     "LAMB",
@@ -118,8 +121,8 @@ __all__ = [
     "GANTrainer",
     "GlobalNormClip",
     "GradientProcessor",
-    "Headspace",
     "HookedSession",
+    "InputOverhead",
     "KerasModel",
     "LogDirTakenError",
     "MPITrainer",

@@ -53,7 +53,7 @@ def train(script, config):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("before", ["rehearsal", "training", "overfitting", "failed training"])
+@pytest.mark.parametrize("before", ["dry run", "training", "overfitting", "failed training"])
 def test_a_second_training_equals_the_first(before, configure):
     used, new = Script(), Script()
     config = used.config(configure, seed=3)
@@ -64,7 +64,7 @@ def test_a_second_training_equals_the_first(before, configure):
         with pytest.raises(OSError):
             SimpleTrainer(fails).train()
     else:
-        first = {"rehearsal": fast_dev_run, "overfitting": overfit_batches, "training": lambda same: same}
+        first = {"dry run": fast_dev_run, "overfitting": overfit_batches, "training": lambda same: same}
         train(used, first[before](config))
     values, batches, state = train(used, config)
     expected, expected_batches, expected_state = train(new, new.config(configure, seed=3))

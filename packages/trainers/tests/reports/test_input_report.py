@@ -9,49 +9,49 @@ import tensorflow.compat.v1 as tf
 from towerpack_callbacks import Callback, Monitor
 from towerpack_inputsource import Buffer, DummyConstantInput, InputStatus, QueueInput, ThreadActivity
 from towerpack_trainers import SimpleTrainer
-from towerpack_trainers.reports import InputVerdict, SlowerSide, judge_epoch, sampling_period
+from towerpack_trainers.reports import Bottleneck, BottleneckReport, judge_epoch, sampling_period
 
 
 def spent(flow, put):
     return InputStatus("QueueInput", (), (ThreadActivity("t", "flow", 0.0, flow, put),))
 
 
-def slower(*arguments, **measured):
+def bottleneck(*arguments, **measured):
     """The bottleneck of an epoch."""
-    return judge_epoch(spent(*arguments), **measured).slower
+    return judge_epoch(spent(*arguments), **measured).bottleneck
 
 
 @pytest.mark.parametrize(
     ("flow", "put", "side"),
-    [(99.0, 1.0, SlowerSide.DATA), (10.0, 90.0, SlowerSide.MODEL), (75.0, 25.0, SlowerSide.NEITHER)],
+    [(99.0, 1.0, Bottleneck.DATA), (10.0, 90.0, Bottleneck.MODEL), (75.0, 25.0, Bottleneck.NEITHER)],
 )
 def test_verdicts(flow, put, side):
-    assert judge_epoch(spent(flow, put)) == InputVerdict(side, flow / 100)
+    assert judge_epoch(spent(flow, put)) == BottleneckReport(side, flow / 100)
 
 
 @pytest.mark.parametrize("share", [0.7, 0.3])
 def test_waiting_steps_show_a_data_bottleneck(share):
-    assert slower(share, 1 - share, waited=0.96) is SlowerSide.DATA
+    assert bottleneck(share, 1 - share, waited=0.96) is Bottleneck.DATA
 
 
 def test_a_filled_queue_excludes_a_data_bottleneck():
     """On a loaded machine: 49.7 of 50 datapoints were available, and three steps waited for the processor."""
-    assert slower(0.3, 99.7, waited=0.84, filled=0.99) is SlowerSide.MODEL
-    assert slower(99.0, 1.0, waited=0.0, filled=0.6) is SlowerSide.NEITHER
-    assert slower(99.0, 1.0, waited=0.9, filled=0.02) is SlowerSide.DATA
+    assert bottleneck(0.3, 99.7, waited=0.84, filled=0.99) is Bottleneck.MODEL
+    assert bottleneck(99.0, 1.0, waited=0.0, filled=0.6) is Bottleneck.NEITHER
+    assert bottleneck(99.0, 1.0, waited=0.9, filled=0.02) is Bottleneck.DATA
 
 
 def test_few_samples_decide_nothing():
-    assert slower(30.0, 70.0, waited=0.84, samples=2) is SlowerSide.MODEL
-    assert slower(30.0, 70.0, waited=0.84, samples=3) is SlowerSide.DATA
+    assert bottleneck(30.0, 70.0, waited=0.84, samples=2) is Bottleneck.MODEL
+    assert bottleneck(30.0, 70.0, waited=0.84, samples=3) is Bottleneck.DATA
 
 
 def test_a_verdict_is_one_line():
-    assert str(InputVerdict(SlowerSide.MODEL, 0.1, 0.034)) == (
+    assert str(BottleneckReport(Bottleneck.MODEL, 0.1, 0.034)) == (
         "the model is the bottleneck: steps waited for data 3% of their time, and 10% of its time the input "
         "was at work on the next datapoint"
     )
-    assert str(InputVerdict(SlowerSide.NEITHER, 0.75)) == (
+    assert str(BottleneckReport(Bottleneck.NEITHER, 0.75)) == (
         "data and model are about even: 75% of its time the input was at work on the next datapoint"
     )
 

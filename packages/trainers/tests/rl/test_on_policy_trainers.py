@@ -31,7 +31,7 @@ def train(walks, walker, kit, tmp_path):
         envs=None,
         model=walker,
         callbacks=(),
-        rehearse=False,
+        dry_run=False,
         rollout=None,
         max_epoch=1,
         steps_per_epoch=None,
@@ -57,7 +57,7 @@ def train(walks, walker, kit, tmp_path):
         rollout = RolloutBuffer(*spaces, STEPS, COUNT, seed=5) if rollout is None else rollout
         if kind is PPOTrainer:
             arguments = {"batch_size": 16, "epochs": 2, **arguments}
-        trainer = kind(fast_dev_run(config) if rehearse else config, envs, rollout, **arguments)
+        trainer = kind(fast_dev_run(config) if dry_run else config, envs, rollout, **arguments)
         trainer.train()
         return trainer, weights.values
 
@@ -229,8 +229,8 @@ def test_a_dry_run_does_not_change_the_training(train, walks, kit):
     _, expected = train(name="alone", steps_per_epoch=8)
     envs = walks(COUNT)
     rollout = RolloutBuffer(envs.single_observation_space, envs.single_action_space, STEPS, COUNT, seed=5)
-    rehearsal, _ = train(envs=envs, rollout=rollout, rehearse=True, callbacks=[ModelSaver()])
-    assert rehearsal.loop.global_step == 2
+    dry, _ = train(envs=envs, rollout=rollout, dry_run=True, callbacks=[ModelSaver()])
+    assert dry.loop.global_step == 2
     _, weights = train(envs=envs, rollout=rollout, name="after", steps_per_epoch=8)
     kit.assert_same(weights, expected)
 
@@ -321,9 +321,9 @@ def test_spaces_of_several_parts(walker, box, discrete):
         walker(box([2]), Parts())
 
 
-def test_headspace_of_an_agent_is_refused_with_advice(walks, walker):
+def test_input_overhead_of_an_agent_is_refused_with_advice(walks, walker):
     envs = walks(COUNT)
     rollout = RolloutBuffer(envs.single_observation_space, envs.single_action_space, STEPS, COUNT, seed=5)
     config = TrainConfig(model=walker.of(envs), max_epoch=1, log_dir=None, monitors=[])
-    with pytest.raises(ConfigError, match=r"PPOTrainer\.headspace: .*The fractions of time of environments"):
-        PPOTrainer(config, envs, rollout, batch_size=16).headspace()
+    with pytest.raises(ConfigError, match=r"PPOTrainer\.measure_input_overhead: .*fractions of time of"):
+        PPOTrainer(config, envs, rollout, batch_size=16).measure_input_overhead()

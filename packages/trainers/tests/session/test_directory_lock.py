@@ -152,8 +152,8 @@ def test_a_failed_training_releases_the_lock(configure, kit, tmp_path):
 
 
 def test_a_dry_run_is_possible_during_the_run(configure):
-    rehearse = During(lambda: SimpleTrainer(fast_dev_run(configure())).train())
-    SimpleTrainer(configure(callbacks=[rehearse])).train()
+    dry_run = During(lambda: SimpleTrainer(fast_dev_run(configure())).train())
+    SimpleTrainer(configure(callbacks=[dry_run])).train()
 
 
 def test_a_directory_around_a_running_training_is_not_moved(tmp_path):

@@ -126,7 +126,7 @@ def test_the_working_directory_is_never_moved(configure, tmp_path, monkeypatch, 
 
 
 def test_a_dry_run_has_a_separate_directory_that_is_removed(tmp_path):
-    with pytest.raises(ZeroDivisionError), RunDirectory(tmp_path / "run", rehearsal=True) as directory:
+    with pytest.raises(ZeroDivisionError), RunDirectory(tmp_path / "run", dry_run=True) as directory:
         directory.prepare()
         (directory.path / "note.txt").write_text("mine")
         raise ZeroDivisionError
@@ -135,8 +135,8 @@ def test_a_dry_run_has_a_separate_directory_that_is_removed(tmp_path):
 
 
 def test_a_dry_run_without_a_directory_has_none():
-    for rehearsal in (False, True):
-        with RunDirectory(None, rehearsal) as directory:
+    for dry_run in (False, True):
+        with RunDirectory(None, dry_run) as directory:
             directory.prepare()
             assert directory.path is None
 

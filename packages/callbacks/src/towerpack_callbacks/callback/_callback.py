@@ -64,7 +64,7 @@ class Callback:
     def setup_graph(self, trainer: TrainerProtocol) -> None:
         """Binds this callback to a loop and adds its ops, under a name scope named after its class.
 
-        State from an earlier run, such as a rehearsal, is discarded: the callback returns to its state at the
+        State from an earlier run, such as a dry run, is discarded: the callback returns to its state at the
         first set-up.
         """
         self._trainer = trainer

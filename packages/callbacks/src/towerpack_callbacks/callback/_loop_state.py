@@ -34,7 +34,7 @@ class LoopState:
         local_step: the running step within the epoch, from 0.
         global_step: finished steps since the training began.
         evaluation_batches: the maximum number of batches of an evaluation; None: its whole input. Set by
-            rehearsals.
+            dry runs.
         env_steps: steps that an agent has taken in its environments since the training began. The agent's
             trainer advances it, also between the triggers of a step and the next step; 0 in other trainings.
         observed_env_steps: the value of `env_steps` at the triggers of the previous step. Periods in

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ..plot import THEMES, Appearance, Run, read_runs, select_keys, write_html, write_png
+from ..plot import THEMES, Run, Style, read_runs, select_keys, write_html, write_png
 from ._command_line import regex
 
 __all__ = ["add_plot"]
@@ -69,9 +69,9 @@ def _plot(options: argparse.Namespace) -> None:
     for run in runs:
         if run.unreadable:
             print(f"note: {run.name}: {run.unreadable} lines are not statistics", file=sys.stderr)
-    look = Appearance(options.theme, options.log, options.smooth)
+    style = Style(options.theme, options.log, options.smooth)
     for path in options.output or [Path("curves.html")]:
-        _WRITERS[path.suffix.lower()](runs, keys, path, look)
+        _WRITERS[path.suffix.lower()](runs, keys, path, style)
         print(f"{path}: {_count(runs, keys)} of {len(runs)} {'run' if len(runs) == 1 else 'runs'}")
 
 

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from ..plot import THEMES, Appearance
+from ..plot import THEMES, Style
 from ..plot.report import write_report
 
 __all__ = ["add_report"]
@@ -38,6 +38,6 @@ def add_report(commands: Any) -> None:
 
 
 def _report(options: argparse.Namespace) -> None:
-    for note in write_report(options.log_dir, options.output, Appearance(options.theme)):
+    for note in write_report(options.log_dir, options.output, Style(options.theme)):
         print(f"note: {note}", file=sys.stderr)
     print(f"{options.output}: report of {options.log_dir}")

@@ -14,7 +14,7 @@ from ..callback import Callback, DueSchedule, Every, LoopState, StepFetch, Train
 from ..graph import find_ancestors
 from ._callback_states import keyed, load_states, save_files_of, states_of
 from ._callback_times import CallbackTimes, TimedCall, call_all_timed, call_timed
-from ._statistics_order import check_statistics, tell_headlines
+from ._statistics_order import announce_console_statistics, check_statistics
 from ._step_plan import StepPlan, as_run_args, merge_options
 
 __all__ = ["Callbacks"]
@@ -118,7 +118,7 @@ class Callbacks:
         for cb in self._callbacks:
             cb.setup_graph(trainer)
         check_statistics(self._callbacks)
-        tell_headlines(self._callbacks)
+        announce_console_statistics(self._callbacks)
         self._loop = trainer.loop
         self._schedule()
 
@@ -257,7 +257,7 @@ class Callbacks:
             raise stop
 
     def trigger_all(self) -> None:
-        """Triggers every callback once regardless of its period, at the end of a rehearsal.
+        """Triggers every callback once regardless of its period, at the end of a dry run.
 
         A loop that runs only a few steps as a test calls it instead of the last `trigger_epoch`, so that
         evaluations and savers with long periods are also tested.

@@ -9,7 +9,7 @@ from .._errors import StatisticError
 from ..callback import Callback
 from ..monitors import Monitor
 
-__all__ = ["check_statistics", "tell_headlines"]
+__all__ = ["announce_console_statistics", "check_statistics"]
 
 
 def check_statistics(callbacks: Sequence[Callback]) -> None:
@@ -28,7 +28,7 @@ def check_statistics(callbacks: Sequence[Callback]) -> None:
         available.update(consumer.produces())
 
 
-def tell_headlines(callbacks: Sequence[Callback]) -> None:
+def announce_console_statistics(callbacks: Sequence[Callback]) -> None:
     """Passes the headline statistics of all callbacks to the monitors: those of the steps first."""
     names = [name for callback in callbacks for name in callback.headlines()]
     of_steps = {name for callback in callbacks for name in callback.produces_in_run()}

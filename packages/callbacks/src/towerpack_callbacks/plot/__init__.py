@@ -3,7 +3,7 @@
 The command is `python -m towerpack_callbacks plot LOGDIR…`.
 """
 
-from ._chart_style import DASHES, THEMES, Appearance, Theme
+from ._chart_style import DASHES, THEMES, Style, Theme
 from ._html_page import write_html
 from ._png_chart import write_png
 from ._read_runs import Curve, Run, RunError, read_runs, select_keys
@@ -12,10 +12,10 @@ from ._thin_curves import ThinCurve, smooth, thin
 __all__ = [
     "DASHES",
     "THEMES",
-    "Appearance",
     "Curve",
     "Run",
     "RunError",
+    "Style",
     "Theme",
     "ThinCurve",
     "read_runs",

@@ -6,7 +6,7 @@ from typing import final
 
 import attrs
 
-__all__ = ["DASHES", "THEMES", "Appearance", "Theme"]
+__all__ = ["DASHES", "THEMES", "Style", "Theme"]
 
 
 @final
@@ -29,7 +29,7 @@ class Theme:
 
 @final
 @attrs.frozen
-class Appearance:
+class Style:
     """The initial drawing options of curves.
 
     Attributes:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..writing import atomic_write
-from ._chart_style import DASHES, THEMES, Appearance
+from ._chart_style import DASHES, THEMES, Style
 from ._read_runs import Picture, Run
 from ._thin_curves import ThinCurve, thin
 
@@ -25,7 +25,7 @@ _ABOVE = "<!--ABOVE-->"
 _MOST_PICTURES = 50
 
 
-def write_html(runs: Sequence[Run], keys: Sequence[str], path: Path, look: Appearance) -> None:
+def write_html(runs: Sequence[Run], keys: Sequence[str], path: Path, style: Style) -> None:
     """Writes a page with one chart for each statistic, and one slide show for each series of pictures.
 
     The page has values on hover, smoothing, scale and a choice of steps. If there are many pictures, some are
@@ -35,9 +35,9 @@ def write_html(runs: Sequence[Run], keys: Sequence[str], path: Path, look: Appea
         runs: the runs.
         keys: names of the statistics and pictures in display order, pictures last.
         path: the file to write; it is replaced when the page is complete.
-        look: the initial options of the page.
+        style: the initial options of the page.
     """
-    write_page(path, {"title": "Curves", **chart_content(runs, keys, look)})
+    write_page(path, {"title": "Curves", **chart_content(runs, keys, style)})
 
 
 def write_page(path: Path, content: dict[str, Any], above: str = "") -> None:
@@ -55,7 +55,7 @@ def write_page(path: Path, content: dict[str, Any], above: str = "") -> None:
         aside.write_text(page, encoding="utf-8", errors="replace")
 
 
-def chart_content(runs: Sequence[Run], keys: Sequence[str], look: Appearance) -> dict[str, Any]:
+def chart_content(runs: Sequence[Run], keys: Sequence[str], style: Style) -> dict[str, Any]:
     """Returns the data for the script of the page: thinned curves and pictures, and the options."""
     return {
         "keys": [key for key in keys if any(key in run.curves for run in runs)],
@@ -70,7 +70,7 @@ def chart_content(runs: Sequence[Run], keys: Sequence[str], look: Appearance) ->
         ],
         "colours": {name: theme.runs for name, theme in THEMES.items()},
         "dashes": [" ".join(map(str, dashes)) for dashes in DASHES],
-        "look": {"theme": look.theme, "log": look.log, "smoothing": look.smoothing},
+        "style": {"theme": style.theme, "log": style.log, "smoothing": style.smoothing},
     }
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..writing import atomic_write
-from ._chart_style import DASHES, THEMES, Appearance, Theme
+from ._chart_style import DASHES, THEMES, Style, Theme
 from ._read_runs import Run, RunError
 from ._thin_curves import ThinCurve, smooth, thin
 
@@ -24,14 +24,14 @@ _FONTS = ("DejaVu Sans", "Noto Sans CJK JP", "Noto Sans", "WenQuanYi Zen Hei", "
 _MARKERS = {"NaN": "x", "Infinity": "^", "-Infinity": "v"}
 
 
-def write_png(runs: Sequence[Run], keys: Sequence[str], path: Path, look: Appearance) -> None:
+def write_png(runs: Sequence[Run], keys: Sequence[str], path: Path, style: Style) -> None:
     """Draws one chart for each statistic, with a curve for each run that has it.
 
     Args:
         runs: the runs.
         keys: names of the statistics in the order of their charts; names of pictures are ignored.
         path: the file to write; it is replaced when the picture is complete.
-        look: colours, scale, smoothing.
+        style: colours, scale, smoothing.
 
     Raises:
         ImportError: matplotlib is not installed.
@@ -47,11 +47,11 @@ def write_png(runs: Sequence[Run], keys: Sequence[str], path: Path, look: Appear
             "A PNG needs matplotlib, which is not installed: pip install 'towerpack-callbacks[plot]', "
             "or write a page: -o curves.html."
         ) from error
-    theme = THEMES[look.theme or "light"]
+    theme = THEMES[style.theme or "light"]
     with matplotlib.rc_context(_settings(theme)), warnings.catch_warnings():
         # A character may be missing from all fonts; the box in its place suffices.
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
-        _save(_draw(runs, keys, look, theme), path)
+        _save(_draw(runs, keys, style, theme), path)
 
 
 def _settings(theme: Theme) -> Any:
@@ -78,7 +78,7 @@ def _settings(theme: Theme) -> Any:
     }
 
 
-def _draw(runs: Sequence[Run], keys: Sequence[str], look: Appearance, theme: Theme) -> Any:
+def _draw(runs: Sequence[Run], keys: Sequence[str], style: Style, theme: Theme) -> Any:
     from matplotlib.figure import Figure
 
     columns = min(_COLUMNS, len(keys))
@@ -86,7 +86,7 @@ def _draw(runs: Sequence[Run], keys: Sequence[str], look: Appearance, theme: The
     figure = Figure(figsize=(_WIDTH * columns, _HEIGHT * rows + 0.4), layout="constrained")
     grid = figure.subplots(rows, columns, squeeze=False).flat
     for key, axes in zip(keys, grid):
-        _draw_chart(axes, key, runs, look, theme)
+        _draw_chart(axes, key, runs, style, theme)
     for axes in list(grid)[len(keys) :]:
         axes.set_axis_off()
     _draw_legend(figure, runs, theme)
@@ -102,7 +102,7 @@ def _draw_legend(figure: Any, runs: Sequence[Run], theme: Theme) -> None:
     figure.legend(lines, labels, loc="outside upper left", ncols=min(len(runs), 4), frameon=False)
 
 
-def _draw_chart(axes: Any, key: str, runs: Sequence[Run], look: Appearance, theme: Theme) -> None:
+def _draw_chart(axes: Any, key: str, runs: Sequence[Run], style: Style, theme: Theme) -> None:
     from matplotlib.ticker import EngFormatter, MaxNLocator
 
     axes.set_title(_plain(key), loc="left", fontsize=10, fontweight="bold")
@@ -114,23 +114,23 @@ def _draw_chart(axes: Any, key: str, runs: Sequence[Run], look: Appearance, them
     axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
     for number, run in enumerate(runs):
         if key in run.curves:
-            _draw_curve(axes, thin(run.curves[key]), _style(number, theme), look)
-    if look.log and any(np.any(run.curves[key].values > 0) for run in runs if key in run.curves):
+            _draw_curve(axes, thin(run.curves[key]), _style(number, theme), style)
+    if style.log and any(np.any(run.curves[key].values > 0) for run in runs if key in run.curves):
         axes.set_yscale("log")
     else:
         axes.ticklabel_format(axis="y", style="sci", scilimits=(-3, 5), useMathText=True)
     axes.margins(x=0.02, y=0.08)
 
 
-def _draw_curve(axes: Any, curve: ThinCurve, style: dict[str, Any], look: Appearance) -> None:
-    colour = style["color"]
+def _draw_curve(axes: Any, curve: ThinCurve, line: dict[str, Any], style: Style) -> None:
+    colour = line["color"]
     lonely = len(curve.steps) == 1
     if curve.low is not None:
         axes.fill_between(curve.steps, curve.low, curve.high, color=colour, alpha=0.18, linewidth=0)
-    if look.smoothing:
+    if style.smoothing:
         axes.plot(curve.steps, curve.values, color=colour, alpha=0.3, linewidth=0.8)
-    values = smooth(curve.values, look.smoothing) if look.smoothing else curve.values
-    axes.plot(curve.steps, values, linewidth=1.3, marker="o" if lonely else None, markersize=4, **style)
+    values = smooth(curve.values, style.smoothing) if style.smoothing else curve.values
+    axes.plot(curve.steps, values, linewidth=1.3, marker="o" if lonely else None, markersize=4, **line)
     for kind, marker in _MARKERS.items():
         steps = [step for step, odd in curve.odd if odd == kind]
         # On the chart's edge for any scale: the lower edge for NaN and minus infinity.

@@ -18,7 +18,7 @@ from .._errors import ConfigError, TrainerStateError
 from ..config._flow_positions import FlowPositions
 from ..optimize import compile_training_towers, leave_fusion_to_xla
 from ..predict._prediction_towers import PredictionTowers
-from ..reports import Headspace, StepOnData, explain_step
+from ..reports import InputOverhead, StepOnHeldBatch, explain_step
 from ..session import SingleProcess, seed_data
 from ..towers._cross_tower_sum import CrossTowerSum
 from ..towers._devices import are_gpus, check_devices
@@ -116,7 +116,7 @@ class TowerTrainer(Trainer):
         datapoints = self._datapoints_per_step * max(len(self.tower_func.training), 1)
         return explain_step(self.config.dataflow, global_step, datapoints)
 
-    def headspace(self, steps: int = 100) -> Headspace:
+    def measure_input_overhead(self, steps: int = 100) -> InputOverhead:
         """Measures the throughput without input time. Call it before `train`.
 
         It times steps on the training's data, then the same number of steps on one held batch, in separate
@@ -140,15 +140,15 @@ class TowerTrainer(Trainer):
         self._prepare()
         op, inputs = self._only_op(), self._tower_inputs()
         if self.source is None or not inputs:
-            return super().headspace(steps)
+            return super().measure_input_overhead(steps)
         if op is None or self._prologue is not None:
             raise ConfigError(
-                f"{type(self).__name__}.headspace: a step of this trainer is not one op and cannot run on a "
-                "held batch. Measure with a SimpleTrainer on the same data."
+                f"{type(self).__name__}.measure_input_overhead: a step of this trainer is not one op and "
+                "cannot run on a held batch. Measure with a SimpleTrainer on the same data."
             )
-        step = StepOnData(self.graph, self._session_config(), op, inputs, self.source)
+        step = StepOnHeldBatch(self.graph, self._session_config(), op, inputs, self.source)
         try:
-            return step.headspace(steps)
+            return step.measure_input_overhead(steps)
         finally:
             self._positions.put_back()
 
@@ -156,14 +156,14 @@ class TowerTrainer(Trainer):
         name, model = type(self).__name__, self.config.model
         if model is not None and model.data_from_trainer:
             raise ConfigError(
-                f"{name}.headspace: an agent makes its data by acting, and a held batch cannot replace that. "
-                "The fractions of time of environments, policy and learner are printed after each epoch and "
-                "recorded by the monitors."
+                f"{name}.measure_input_overhead: an agent makes its data by acting, and a held batch "
+                "cannot replace that. The fractions of time of environments, policy and learner are "
+                "printed after each epoch and recorded by the monitors."
             )
         if type(self.processes) is not SingleProcess:
             raise ConfigError(
-                f"{name}.headspace: a step waits for the other processes and their data. Run it in one "
-                "process, with a SimpleTrainer on the data of that process."
+                f"{name}.measure_input_overhead: a step waits for the other processes and their data. Run "
+                "it in one process, with a SimpleTrainer on the data of that process."
             )
 
     def _make_source(self, dataflow: Any) -> InputSource:

@@ -25,9 +25,10 @@ from towerpack_callbacks import (
 )
 
 from .._errors import ConfigError, TrainerStateError
+from .._renamed import renamed_method
 from ..config._run_plan import RunPlan, resolve_config, resolve_steps_per_epoch
 from ..config._train_config import TrainConfig, default_callbacks
-from ..reports import Headspace
+from ..reports import InputOverhead
 from ..reports._describe_training import describe_trainable_variables, describe_training
 from ..reports._input_report import InputReport
 from ..reports._stall_warning import StallWatch
@@ -296,7 +297,9 @@ class Trainer(metaclass=_BuiltInGraph):
             "Use a trainer with a ModelDesc, such as SimpleTrainer."
         )
 
-    def headspace(self, steps: int = 100) -> Headspace:
+    headspace = renamed_method("headspace", "measure_input_overhead")
+
+    def measure_input_overhead(self, steps: int = 100) -> InputOverhead:
         """Measures the throughput without input time.
 
         Args:
@@ -306,8 +309,8 @@ class Trainer(metaclass=_BuiltInGraph):
             ConfigError: the trainer has no input; `TowerTrainer` has one.
         """
         raise ConfigError(
-            f"{type(self).__name__}.headspace: the training has no input from which to hold a batch. "
-            "Use a trainer with an input, such as SimpleTrainer, with dataflow= or data=."
+            f"{type(self).__name__}.measure_input_overhead: the training has no input from which to hold a "
+            "batch. Use a trainer with an input, such as SimpleTrainer, with dataflow= or data=."
         )
 
     @property
@@ -421,8 +424,8 @@ class Trainer(metaclass=_BuiltInGraph):
     def _run_loop(self) -> None:
         run_step = self.processes.guard_step(self._bind_step(), self.loop, self.sess)
         requests = StopRequests(self.coord, self._signals, self.callbacks, self.is_chief)
-        times, rehearses = self.config.steps_per_run or 1, self.config.rehearsal
-        epochs = TrainingLoop(self.loop, self.callbacks, requests, times, rehearses)
+        times, dry_run = self.config.steps_per_run or 1, self.config.dry_run
+        epochs = TrainingLoop(self.loop, self.callbacks, requests, times, dry_run)
         check_position(times, self.loop)
         self.callbacks.before_train()
         self._plan.start.restore_random_numbers()

@@ -48,7 +48,7 @@ class RunPlan:
 
     def __init__(self, config: TrainConfig, processes: ProcessStrategy) -> None:
         self.config = config
-        self.directory = RunDirectory(config.log_dir, config.rehearsal, config.if_log_dir_taken)
+        self.directory = RunDirectory(config.log_dir, config.dry_run, config.if_log_dir_taken)
         self.log_dir = self.directory.path
         self.start = find_starting_point(
             config.resume, self.log_dir, config.session_init, config.resume_allow
@@ -80,7 +80,7 @@ class RunPlan:
         aside = self.directory.prepare(self.start.path, checkpoint_directories(callbacks))
         if self.log_dir is not None:
             if aside is not None:
-                self.start.follow_move(self.log_dir, aside)
+                self.start.retarget(self.log_dir, aside)
             record_run(self.log_dir, explanation)
         if where := self.directory.describe():
             self.monitors.put_message(where)

@@ -36,6 +36,7 @@ from .._argument_checks import (
     whole_number,
 )
 from .._errors import ConfigError
+from .._renamed import renamed_fields
 from ..restore import SessionInit, check_resume_allow
 from ..towers._model_desc import ModelDesc
 
@@ -67,6 +68,7 @@ def _as_callbacks(value: Callback | Iterable[Callback] | Callbacks | None) -> Ca
 
 
 @final
+@renamed_fields(rehearsal="dry_run")
 @explain_misuse
 @attrs.frozen(kw_only=True)
 class TrainConfig:
@@ -112,7 +114,7 @@ class TrainConfig:
         seed: seeds the graph's random ops and the data, and replaces the data's own seed. None: a random
             seed, which is logged and checkpointed; a run with that seed is the same run again.
         evaluation_batches: the maximum number of batches of an evaluation; None: its whole input.
-        rehearsal: whether this is a dry run: its files go to a directory that is removed at the end, and each
+        dry_run: whether this is a dry run: its files go to a directory that is removed at the end, and each
             epoch ends with the work of every callback, regardless of its period. See `fast_dev_run`.
         stall_seconds: the time without a finished step, in seconds, after which a warning shows the stack of
             every thread; inf: never.
@@ -167,7 +169,7 @@ class TrainConfig:
     evaluation_batches: int | None = attrs.field(
         default=None, converter=as_int, validator=optional(whole_number(1))
     )
-    rehearsal: bool = attrs.field(default=False, validator=instance_of(bool, "True or False"))
+    dry_run: bool = attrs.field(default=False, validator=instance_of(bool, "True or False"))
     stall_seconds: float = attrs.field(default=60.0, validator=positive_number())
     trace: Path | None = attrs.field(
         default=None,

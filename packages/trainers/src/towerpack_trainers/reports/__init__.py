@@ -2,18 +2,18 @@
 
 from ._environment import collect_env_info
 from ._explain_step import explain_step
-from ._headspace import Headspace, StepOnData
-from ._input_report import InputReport, InputVerdict, SlowerSide, judge_epoch, sampling_period
+from ._input_overhead import InputOverhead, StepOnHeldBatch
+from ._input_report import Bottleneck, BottleneckReport, InputReport, judge_epoch, sampling_period
 from ._record_run import record_run
 from ._stall_warning import StallWatch, describe_stall
 
 __all__ = [
-    "Headspace",
+    "Bottleneck",
+    "BottleneckReport",
+    "InputOverhead",
     "InputReport",
-    "InputVerdict",
-    "SlowerSide",
     "StallWatch",
-    "StepOnData",
+    "StepOnHeldBatch",
     "collect_env_info",
     "describe_stall",
     "explain_step",

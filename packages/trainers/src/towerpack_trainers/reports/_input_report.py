@@ -14,7 +14,7 @@ import tensorflow.compat.v1 as tf
 from towerpack_callbacks import Callback, Every, StepFetch
 from towerpack_inputsource import InputSource, InputStatus
 
-__all__ = ["InputReport", "InputVerdict", "SlowerSide", "judge_epoch", "sampling_period"]
+__all__ = ["Bottleneck", "BottleneckReport", "InputReport", "judge_epoch", "sampling_period"]
 
 # Fractions of a thread's time at work on the next datapoint; between them there is no clear bottleneck.
 _DATA_IS_SLOWER, _MODEL_IS_SLOWER = 0.9, 0.6
@@ -31,7 +31,7 @@ _SAMPLES_PER_EPOCH = 3
 _SHORTEST_PERIOD, _LONGEST_PERIOD = 20, 200  # steps from one sample to the next
 
 
-class SlowerSide(enum.Enum):
+class Bottleneck(enum.Enum):
     """The bottleneck of an epoch: data or model."""
 
     DATA = "the data is the bottleneck"
@@ -41,23 +41,23 @@ class SlowerSide(enum.Enum):
 
 @final
 @attrs.frozen
-class InputVerdict:
+class BottleneckReport:
     """The bottleneck of an epoch, and the fractions of time that show it; as a string, one line.
 
     Attributes:
-        slower: the bottleneck.
+        bottleneck: the bottleneck.
         flow_share: the fraction of its time that the input was at work on the next datapoint.
         waited: the fraction of the steps' time spent waiting for data; None if it was not measured.
     """
 
-    slower: SlowerSide
+    bottleneck: Bottleneck
     flow_share: float
     waited: float | None = None
 
     def __str__(self) -> str:
         steps = "" if self.waited is None else f"steps waited for data {self.waited:.0%} of their time, and "
         share = f"{self.flow_share:.0%} of its time the input was at work on the next datapoint"
-        return f"{self.slower.value}: {steps}{share}"
+        return f"{self.bottleneck.value}: {steps}{share}"
 
 
 def judge_epoch(
@@ -65,7 +65,7 @@ def judge_epoch(
     waited: float | None = None,
     filled: float | None = None,
     samples: int = _ENOUGH_SAMPLES,
-) -> InputVerdict | None:
+) -> BottleneckReport | None:
     """Determines the bottleneck of an epoch; None for an input without threads.
 
     A thread that never waits for room in its queue is always behind the model; a thread that often does is
@@ -83,12 +83,12 @@ def judge_epoch(
         return None
     share = max(thread.flow_share for thread in busy)
     starving = (waited or 0.0) > _STEPS_STARVE and samples >= _ENOUGH_SAMPLES
-    slower = SlowerSide.NEITHER
+    bottleneck = Bottleneck.NEITHER
     if (share > _DATA_IS_SLOWER or starving) and (filled or 0.0) < _IS_FILLED:
-        slower = SlowerSide.DATA
+        bottleneck = Bottleneck.DATA
     elif share < _MODEL_IS_SLOWER:
-        slower = SlowerSide.MODEL
-    return InputVerdict(slower, share, waited)
+        bottleneck = Bottleneck.MODEL
+    return BottleneckReport(bottleneck, share, waited)
 
 
 @final
@@ -121,8 +121,8 @@ class InputReport(Callback):
         self._fills: list[float] = []
 
     def _setup_graph(self) -> None:
-        self._told: SlowerSide | None = None
-        self._shown: SlowerSide | None = None  # in the previous epoch
+        self._told: Bottleneck | None = None
+        self._shown: Bottleneck | None = None  # in the previous epoch
         if not self._tensors:
             return
         with tf.device("/cpu:0"):
@@ -171,15 +171,15 @@ class InputReport(Callback):
         spent, waited = self._source.status().since(self._earlier), self._waited()
         if waited is not None:
             self.trainer.loop.spend("wait", waited * (time.monotonic() - self._began))
-        verdict = judge_epoch(spent, waited, filled, len(self._waits))
-        if verdict is not None and self._is_news(verdict.slower):
-            self.trainer.monitors.put_message(f"epoch {self.epoch_num}: {verdict}")
+        report = judge_epoch(spent, waited, filled, len(self._waits))
+        if report is not None and self._is_news(report.bottleneck):
+            self.trainer.monitors.put_message(f"epoch {self.epoch_num}: {report}")
 
-    def _is_news(self, side: SlowerSide) -> bool:
-        news = side is not self._told and (self._told is None or side is self._shown)
-        self._shown = side
+    def _is_news(self, bottleneck: Bottleneck) -> bool:
+        news = bottleneck is not self._told and (self._told is None or bottleneck is self._shown)
+        self._shown = bottleneck
         if news:
-            self._told = side
+            self._told = bottleneck
         return news
 
     def _waited(self) -> float | None:

@@ -48,7 +48,7 @@ class SessionInit(abc.ABC):
     def restore(self, sess: tf.Session) -> None:
         """Assigns values to variables of the session's graph."""
 
-    def follow_move(self, place: Path, aside: Path) -> None:
+    def retarget(self, place: Path, aside: Path) -> None:
         """Handles a move of an earlier run's files, which makes room for this run; by default, does nothing.
 
         Args:
@@ -92,7 +92,7 @@ class SaverRestore(SessionInit):
     def averaged(self) -> SessionInit:
         return _averaged(self)
 
-    def follow_move(self, place: Path, aside: Path) -> None:
+    def retarget(self, place: Path, aside: Path) -> None:
         self._path = _moved(self._path, place, aside)
 
     def restore(self, sess: tf.Session) -> None:
@@ -171,7 +171,7 @@ class MatchingRestore(SessionInit):
     def averaged(self) -> SessionInit:
         return _averaged(self)
 
-    def follow_move(self, place: Path, aside: Path) -> None:
+    def retarget(self, place: Path, aside: Path) -> None:
         if isinstance(self._values, Path):
             self._values = _moved(self._values, place, aside)
             self._source = str(self._values)

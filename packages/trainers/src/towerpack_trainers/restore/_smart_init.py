@@ -80,9 +80,9 @@ class _Chain(SessionInit):
     def __init__(self, inits: list[SessionInit]) -> None:
         self._inits = inits
 
-    def follow_move(self, place: Path, aside: Path) -> None:
+    def retarget(self, place: Path, aside: Path) -> None:
         for init in self._inits:
-            init.follow_move(place, aside)
+            init.retarget(place, aside)
 
     def restore(self, sess: tf.Session) -> None:
         for init in self._inits:

@@ -84,7 +84,7 @@ class StartingPoint(abc.ABC):
         """Returns values that replace the variables' own initial values, by name."""
         return {}
 
-    def follow_move(self, place: Path, aside: Path) -> None:
+    def retarget(self, place: Path, aside: Path) -> None:
         """Handles a move of a directory's files to another directory, before anything is restored."""
 
     @abc.abstractmethod
@@ -120,8 +120,8 @@ class LoadedStart(StartingPoint):
     def __init__(self, init: SessionInit) -> None:
         self._init = init
 
-    def follow_move(self, place: Path, aside: Path) -> None:
-        self._init.follow_move(place, aside)
+    def retarget(self, place: Path, aside: Path) -> None:
+        self._init.retarget(place, aside)
 
     def restore(self, sess: tf.Session, run: RunState, translate: TranslateState) -> None:
         with at_the_start_of_a_run():

@@ -43,7 +43,7 @@ class RunDirectory:
 
     Args:
         log_dir: the directory; None for no files.
-        rehearsal: whether this is a dry run.
+        dry_run: whether this is a dry run.
         if_taken: the action if another running training uses it: "refuse", or "new" for a directory next to
             it, which is locked immediately.
 
@@ -52,7 +52,7 @@ class RunDirectory:
         ConfigError: it cannot be a directory.
     """
 
-    def __init__(self, log_dir: Path | None, rehearsal: bool = False, if_taken: str = "refuse") -> None:
+    def __init__(self, log_dir: Path | None, dry_run: bool = False, if_taken: str = "refuse") -> None:
         self.path = log_dir
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
         self._lock: DirectoryLock | None = None
@@ -60,8 +60,8 @@ class RunDirectory:
         self._note = ""
         if log_dir is None:
             return
-        if rehearsal:
-            self._temporary = tempfile.TemporaryDirectory(prefix="towerpack-rehearsal-")
+        if dry_run:
+            self._temporary = tempfile.TemporaryDirectory(prefix="towerpack-dry-run-")
             self.path = Path(self._temporary.name)
         elif if_taken == "new":
             self.path = self._hold_any(log_dir)

@@ -28,14 +28,14 @@ class TrainingLoop:
         callbacks: the callbacks of the run.
         requests: requests to end the loop between two steps.
         steps_per_run: the number of steps in one call of a step.
-        rehearses: whether each epoch ends with the periodic work of all callbacks.
+        dry_run: whether each epoch ends with the periodic work of all callbacks.
     """
 
     loop: LoopState
     callbacks: Callbacks
     requests: StopRequests
     steps_per_run: int = 1
-    rehearses: bool = False
+    dry_run: bool = False
 
     def run(
         self,
@@ -55,7 +55,7 @@ class TrainingLoop:
         loop, callbacks, requests, times = self.loop, self.callbacks, self.requests, self.steps_per_run
         run_step, run_unobserved = timed_calls(loop, run_step, run_unobserved)
         signals, threads_failed = requests.signals, requests.coord.should_stop
-        end_epoch = callbacks.trigger_all if self.rehearses else callbacks.trigger_epoch
+        end_epoch = callbacks.trigger_all if self.dry_run else callbacks.trigger_epoch
         if loop.starting_epoch > max_epoch:
             # Visible with any logging settings: the script ends at once, and looks as if it had failed.
             text = "Nothing left to train: epoch %d of %d is done. Use a larger max_epoch to continue."

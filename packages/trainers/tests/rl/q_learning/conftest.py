@@ -45,7 +45,7 @@ def new_memory(walks):
 def train(walks, kit, new_memory, tmp_path):
     """Trains on walks, and returns the trainer and its last weights."""
 
-    def run(envs=None, model=Valuer, callbacks=(), memory=None, rehearse=False, name="log", **more):
+    def run(envs=None, model=Valuer, callbacks=(), memory=None, dry_run=False, name="log", **more):
         envs = walks(4) if envs is None else envs
         group = envs[0] if isinstance(envs, list) else envs
         weights = kit.Weights()
@@ -68,7 +68,7 @@ def train(walks, kit, new_memory, tmp_path):
             "learning_starts": 40,
         }
         memory = new_memory() if memory is None else memory
-        trainer = DQNTrainer(fast_dev_run(config) if rehearse else config, envs, memory, **settings | more)
+        trainer = DQNTrainer(fast_dev_run(config) if dry_run else config, envs, memory, **settings | more)
         trainer.train()
         return trainer, weights.values
 

@@ -161,7 +161,7 @@ def test_environments_without_a_state_begin_new_episodes(train, walks, caplog):
 def test_a_dry_run_does_not_change_the_training(train, walks, kit, new_memory):
     _, expected = train(name="alone")
     envs, memory = walks(4), new_memory()
-    train(envs=envs, memory=memory, rehearse=True, callbacks=[ModelSaver()])
+    train(envs=envs, memory=memory, dry_run=True, callbacks=[ModelSaver()])
     _, weights = train(envs=envs, memory=memory, name="after")
     kit.assert_same(weights, expected)
 

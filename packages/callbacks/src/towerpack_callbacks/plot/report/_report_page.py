@@ -9,7 +9,7 @@ from typing import Any
 from ..._errors import CheckpointError
 from ...checkpoint.format import STATE, latest_checkpoint, read_json
 from ...writing import ENVIRONMENT, EXPLANATION, LOG, RUN_RECORD, find_pictures
-from .._chart_style import Appearance
+from .._chart_style import Style
 from .._html_page import chart_content, write_page
 from .._read_runs import Picture, Run, RunError, read_runs, select_keys
 from ._event_images import find_event_images
@@ -30,13 +30,13 @@ __all__ = ["write_report"]
 _LAST_LINES = 500
 
 
-def write_report(log_dir: Path, path: Path, look: Appearance) -> list[str]:
+def write_report(log_dir: Path, path: Path, style: Style) -> list[str]:
     """Writes a page about one run, which may be running, killed or finished.
 
     Args:
         log_dir: the run's directory.
         path: the file to write; it is replaced when the page is complete.
-        look: the initial options of the page.
+        style: the initial options of the page.
 
     Returns:
         Notes on unreadable files; the page also contains them.
@@ -73,7 +73,7 @@ def write_report(log_dir: Path, path: Path, look: Appearance) -> list[str]:
         folded("Log", _text(log_dir / LOG, notes)),
     ]
     runs = [run]
-    content = {"title": "Report", **chart_content(runs, select_keys(runs, []), look)}
+    content = {"title": "Report", **chart_content(runs, select_keys(runs, []), style)}
     write_page(path, content, f'<div id="report">{"".join(above)}</div>')
     return notes
 

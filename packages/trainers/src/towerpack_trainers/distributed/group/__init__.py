@@ -4,8 +4,8 @@ from ._connection import Connection, connect, encode, listen
 from ._handshake import Handshake
 from ._heartbeat import Progress
 from ._process_group import ProcessGroup, check_times, join_cluster
-from ._reception import Connections
 from ._rendezvous import call_chief, receive_calls
+from ._rendezvous_server import Connections
 
 __all__ = [
     "Connection",

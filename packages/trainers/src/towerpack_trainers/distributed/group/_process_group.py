@@ -15,8 +15,8 @@ from .._distributed_errors import PeerLostError, describe_error, enumerate_names
 from ..cluster import Cluster, is_loopback, resolve_token, split_address
 from ._handshake import Handshake
 from ._heartbeat import HeartbeatMonitor, Progress
-from ._reception import Connections
 from ._rendezvous import call_chief, receive_calls
+from ._rendezvous_server import Connections
 
 __all__ = ["ProcessGroup", "check_times", "join_cluster"]
 

@@ -16,7 +16,7 @@ from contextlib import closing
 from .._distributed_errors import RendezvousError, enumerate_names
 from ._connection import LARGEST, Connection, connect, encode, listen
 from ._handshake import LARGEST_HELLO, PURPOSES, Handshake
-from ._reception import Connections, Reception, check_open_files
+from ._rendezvous_server import Connections, RendezvousServer, check_open_files
 
 __all__ = ["call_chief", "receive_calls"]
 
@@ -51,10 +51,10 @@ def receive_calls(
     with closing(_listen(port, host, deadline, names[0])) as listener:
         if ready is not None:
             ready(listener.getsockname()[1])
-        reception = Reception(listener, handshake)
-        connections = reception.connections
+        server = RendezvousServer(listener, handshake)
+        connections = server.connections
         try:
-            missing = [names[rank] for rank in reception.wait_for_all(deadline)]
+            missing = [names[rank] for rank in server.wait_for_all(deadline)]
             if missing:
                 raise RendezvousError(
                     f"{enumerate_names(missing)} did not join within {timeout:g} s. Was every process "

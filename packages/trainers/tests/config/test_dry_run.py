@@ -103,11 +103,11 @@ def test_steps_of_a_dry_run_fill_session_calls(configure):
     assert fast_dev_run(configure(steps_per_run=4), steps=5).steps_per_epoch == 8
 
 
-@pytest.mark.parametrize("rehearse", [fast_dev_run, overfit_batches])
+@pytest.mark.parametrize("dry_run", [fast_dev_run, overfit_batches])
 @pytest.mark.parametrize("number", [0, -1, 2.5, True, "3"])
-def test_the_number_is_checked(configure, rehearse, number):
+def test_the_number_is_checked(configure, dry_run, number):
     with pytest.raises(ConfigError, match="expected a whole number of at least 1"):
-        rehearse(configure(), number)
+        dry_run(configure(), number)
 
 
 def test_evaluations_may_be_limited(kit, configure, caplog):

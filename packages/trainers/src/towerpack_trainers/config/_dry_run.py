@@ -46,7 +46,7 @@ def fast_dev_run(config: TrainConfig, steps: int = 2) -> TrainConfig:
         max_epoch=config.starting_epoch,
         evaluation_batches=steps,
         resume=None,
-        rehearsal=True,
+        dry_run=True,
     )
 
 

@@ -17,7 +17,7 @@ from towerpack_trainers import (
     Trainer,
     TrainerStateError,
 )
-from towerpack_trainers.reports import Headspace
+from towerpack_trainers.reports import InputOverhead
 from towerpack_trainers.session import SingleProcess
 from towerpack_trainers.testing import SmallFlow, SmallModel
 
@@ -52,8 +52,8 @@ def ended(make, measure, **arguments):
     np.random.seed(1)
     trainer = make(callbacks=[end], **arguments)
     if measure:
-        headspace = trainer.headspace(5)
-        assert headspace.steps == 5 and 0 <= headspace.share < 1
+        overhead = trainer.measure_input_overhead(5)
+        assert overhead.steps == 5 and 0 <= overhead.share < 1
         assert trainer.global_step == 0 and not trainer.graph.finalized
     trainer.train()
     return end
@@ -102,7 +102,7 @@ def test_the_position_of_a_flow_is_restored():
     flow = DataFromList(list(SmallFlow()))
     trainer = SimpleTrainer(config(None, dataflow=flow))
     position = flow.state_dict()
-    trainer.headspace(5)
+    trainer.measure_input_overhead(5)
     assert flow.state_dict() == position
 
 
@@ -117,29 +117,29 @@ def test_several_towers():
 
 
 def test_text():
-    headspace = Headspace(10, 45.0, 60.0)
-    assert headspace.share == 0.25
-    assert str(headspace) == "45 steps/s, and 60 if data cost nothing: data takes 25% of the time"
-    assert Headspace(10, 61.0, 60.0).share == 0
+    overhead = InputOverhead(10, 45.0, 60.0)
+    assert overhead.share == 0.25
+    assert str(overhead) == "45 steps/s, and 60 if data cost nothing: data takes 25% of the time"
+    assert InputOverhead(10, 61.0, 60.0).share == 0
 
 
 @pytest.mark.slow
 def test_refused_measurements():
     trainer = SimpleTrainer(config(QueueInput(SmallFlow(), infinite=False), max_epoch=1))
     with pytest.raises(ConfigError, match="steps"):
-        trainer.headspace(0)
-    with pytest.raises(ConfigError, match="The input ended before headspace had timed steps=50"):
-        trainer.headspace(50)
+        trainer.measure_input_overhead(0)
+    with pytest.raises(ConfigError, match="The input ended before measure_input_overhead had timed steps=50"):
+        trainer.measure_input_overhead(50)
     trainer.train()
     with pytest.raises(TrainerStateError, match="has already trained"):
-        trainer.headspace(1)
+        trainer.measure_input_overhead(1)
 
 
 @pytest.mark.slow
 def test_an_error_of_the_data_is_raised_as_it_is():
     trainer = SimpleTrainer(config(QueueInput(SmallFlow(error=ZeroDivisionError("bad datapoint")))))
     with pytest.raises(ZeroDivisionError, match="bad datapoint"):
-        trainer.headspace(20)
+        trainer.measure_input_overhead(20)
 
 
 @pytest.mark.slow
@@ -151,9 +151,9 @@ def test_steps_that_are_not_one_op_are_refused():
             super().run_step()
 
     with pytest.raises(
-        ConfigError, match=r"Own\.headspace: a step of this trainer is not one op.*SimpleTrainer"
+        ConfigError, match=r"Own\.measure_input_overhead: a step of this trainer is not one op.*SimpleTrainer"
     ):
-        Own(config(QueueInput(SmallFlow()))).headspace(1)
+        Own(config(QueueInput(SmallFlow()))).measure_input_overhead(1)
 
 
 def test_a_trainer_without_an_input_names_an_alternative():
@@ -161,9 +161,10 @@ def test_a_trainer_without_an_input_names_an_alternative():
     with trainer.graph.as_default():
         trainer.train_op = tf.no_op()
     with pytest.raises(
-        ConfigError, match=r"Trainer\.headspace: the training has no input.*such as SimpleTrainer"
+        ConfigError,
+        match=r"Trainer\.measure_input_overhead: the training has no input.*such as SimpleTrainer",
     ):
-        trainer.headspace()
+        trainer.measure_input_overhead()
 
 
 def test_several_processes_are_refused_with_advice():
@@ -172,4 +173,4 @@ def test_several_processes_are_refused_with_advice():
 
     trainer = SimpleTrainer(config(QueueInput(SmallFlow())), processes=Others())
     with pytest.raises(ConfigError, match=r"a step waits for the other processes.* Run it in one process"):
-        trainer.headspace()
+        trainer.measure_input_overhead()

@@ -17,7 +17,7 @@ from .._distributed_errors import RendezvousError, describe_error
 from ._connection import Connection, encode
 from ._handshake import LARGEST_HELLO, Handshake
 
-__all__ = ["Connections", "Reception", "check_open_files"]
+__all__ = ["Connections", "RendezvousServer", "check_open_files"]
 
 _log = logging.getLogger("towerpack_trainers")
 
@@ -64,7 +64,7 @@ class _Caller:
 
 
 @final
-class Reception:
+class RendezvousServer:
     """Waits until all other processes have connected; no single caller can block it.
 
     An error of one caller (silence, slow sending, damaged messages, a reset) ends only its own connection. A

@@ -16,13 +16,13 @@ from towerpack_inputsource import InputSource, fast_callable
 from .._argument_checks import at_least
 from .._errors import ConfigError
 
-__all__ = ["Headspace", "StepOnData"]
+__all__ = ["InputOverhead", "StepOnHeldBatch"]
 
 _WARM_UP = 5  # steps, for TensorFlow's compilation and allocation
 
 
 @final
-class Headspace(NamedTuple):
+class InputOverhead(NamedTuple):
     """The speed of steps with and without data; as a string, one line for people.
 
     Attributes:
@@ -31,7 +31,7 @@ class Headspace(NamedTuple):
         without_data: steps per second on one held batch.
 
     Example:
-        >>> print(Headspace(100, 60.0, 80.0))
+        >>> print(InputOverhead(100, 60.0, 80.0))
         60 steps/s, and 80 if data cost nothing: data takes 25% of the time
     """
 
@@ -54,7 +54,7 @@ class Headspace(NamedTuple):
 
 @final
 @attrs.frozen(eq=False)
-class StepOnData:
+class StepOnHeldBatch:
     """The step of a training that has not begun, and its input.
 
     Attributes:
@@ -71,7 +71,7 @@ class StepOnData:
     tensors: Sequence[tf.Tensor]
     source: InputSource
 
-    def headspace(self, steps: int) -> Headspace:
+    def measure_input_overhead(self, steps: int) -> InputOverhead:
         """Times steps in two separate sessions; all their changes end with them.
 
         Args:
@@ -82,7 +82,7 @@ class StepOnData:
                 position.
             Exception: an error of the data.
         """
-        steps = at_least("headspace", "steps", steps)
+        steps = at_least("measure_input_overhead", "steps", steps)
         with self._input_as_it_was(), self._session() as sess, _running(self.source, sess, steps):
             held = self._take(sess)(self.tensors)
             step = self._step(sess)
@@ -93,15 +93,15 @@ class StepOnData:
             call = fast_callable(sess, [self.op], feeds=self.tensors)
             _timed(lambda: call(*held), _WARM_UP)
             without = _timed(lambda: call(*held), steps)
-        return Headspace(steps, steps / now, steps / without)
+        return InputOverhead(steps, steps / now, steps / without)
 
     @contextlib.contextmanager
     def _input_as_it_was(self) -> Iterator[None]:
         position, generators = self.source.state_dict(), random_state()
         if "live" in position:
             raise ConfigError(
-                "headspace reads data and restores its position afterwards, but a live flow has no position. "
-                "Use a trainer with recorded data."
+                "measure_input_overhead reads data and restores its position afterwards, but a live flow "
+                "has no position. Use a trainer with recorded data."
             )
         try:
             yield
@@ -160,8 +160,8 @@ def _running(source: InputSource, sess: tf.Session, steps: int) -> Iterator[None
         if not isinstance(error, tf.errors.OutOfRangeError):
             raise
         raise ConfigError(
-            f"The input ended before headspace had timed steps={steps}, after warm-up steps and steps that "
-            "use up the prefetched datapoints. Use fewer steps, or an input that repeats."
+            f"The input ended before measure_input_overhead had timed steps={steps}, after warm-up steps "
+            "and steps that use up the prefetched datapoints. Use fewer steps, or an input that repeats."
         ) from error
     finally:
         coord.request_stop()
