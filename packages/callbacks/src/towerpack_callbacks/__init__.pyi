@@ -18,12 +18,8 @@ from ._errors import (
     StopTraining,
     TensorNotFoundError,
 )
-from .actions._callback_factory import CallbackFactory
-from .actions._clip_weights import ClipWeights
-from .actions._reseed import Seed
-from .actions._run_ops import CheckNumerics, RunOp, RunUpdateOps
-from .actions._start_process import StartProcOrThread
-from .actions._weight_averages import EMA, averaged_variables
+from .actions._run_ops import CallbackFactory, CheckNumerics, RunOp, RunUpdateOps, Seed, StartProcOrThread
+from .actions._weight_averages import EMA, ClipWeights, averaged_variables
 from .callback import Callback, Every, InferenceTower, LoopState, ProxyCallback, StepFetch, TrainerProtocol
 from .callback.wrappers._callback_gate import EnableCallbackIf, PeriodicCallback
 from .callback.wrappers._periodic_trigger import PeriodicTrigger
@@ -71,12 +67,15 @@ from .profile import (
     TensorBoardProfiler,
     ThroughputTracker,
 )
-from .profile._progress_bar import ProgressBar
-from .stopping._collapse_alarm import CollapseAlarm, StopAtCollapse
-from .stopping._early_stopping import EarlyStopping
-from .stopping._optuna_pruning import OptunaPruning
-from .stopping._step_timeout import SessionRunTimeout
-from .stopping._stop_after import StopAfter
+from .profile._training_progress import ProgressBar
+from .stopping._early_stopping import (
+    CollapseAlarm,
+    EarlyStopping,
+    OptunaPruning,
+    SessionRunTimeout,
+    StopAfter,
+    StopAtCollapse,
+)
 from .summaries import (
     MOVING_SUMMARIES,
     BatchVariance,

@@ -177,7 +177,7 @@ def test_an_old_one_that_cannot_be_removed_is_no_failure(line, monkeypatch, capl
 
 
 def test_where_names_cannot_be_exchanged(tmp_path, monkeypatch):
-    monkeypatch.setattr("towerpack_callbacks.writing._replace_directory._exchange", lambda one, other: False)
+    monkeypatch.setattr("towerpack_callbacks.writing._atomic_write._exchange", lambda one, other: False)
     for writing in (1, 2):
         write_checkpoint(tmp_path / "model-1", {"a": np.zeros(3)}, {"writing": writing})
     assert read_checkpoint(tmp_path / "model-1").state == {"writing": 2}

@@ -142,7 +142,7 @@ def test_host_memory(line):
 
 
 def test_without_proc_the_extra_is_required(line, monkeypatch, tmp_path):
-    monkeypatch.setattr("towerpack_callbacks.profile._host_memory._PROC", tmp_path)
+    monkeypatch.setattr("towerpack_callbacks.profile._resource_trackers._PROC", tmp_path)
     monkeypatch.setitem(sys.modules, "psutil", None)
     with pytest.raises(ImportError, match=r"pip install towerpack-callbacks\[memory\]"):
         line.run([HostMemoryTracker()])

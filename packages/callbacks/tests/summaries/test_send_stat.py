@@ -34,7 +34,7 @@ def test_a_command_that_fails_does_not_end_the_training(line, caplog):
 
 
 def test_a_command_that_hangs_does_not_hold_the_training(line, caplog, monkeypatch):
-    monkeypatch.setattr("towerpack_callbacks.summaries._send_stat._PATIENCE_SECONDS", 0)
+    monkeypatch.setattr("towerpack_callbacks.summaries._summary_callbacks._PATIENCE_SECONDS", 0)
     assert line.run([Stat(), SendStat("exec sleep 100", "val/error")]) == 6
     assert "took longer than 0 s; ended" in caplog.text
 

@@ -16,9 +16,7 @@ def directory(path, content):
 @pytest.mark.parametrize("can_exchange", [True, False])
 def test_the_new_directory_takes_the_old_ones_place(tmp_path, monkeypatch, can_exchange):
     if not can_exchange:
-        monkeypatch.setattr(
-            "towerpack_callbacks.writing._replace_directory._exchange", lambda one, other: False
-        )
+        monkeypatch.setattr("towerpack_callbacks.writing._atomic_write._exchange", lambda one, other: False)
     path = directory(tmp_path / "model", "old")
     replace_directory(directory(tmp_path / ".aside", "new"), path)
     assert os.listdir(path) == ["new"]

@@ -1,7 +1,9 @@
-"""Callbacks that run ops of the graph, together with steps or between them."""
+"""Callbacks that run ops of the graph, functions, threads and processes."""
 
 from __future__ import annotations
 
+import random
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any, final
 
@@ -9,9 +11,9 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from .._errors import NonFiniteError
-from ..callback import EVERY_EPOCH, Callback, Every, StepFetch
+from ..callback import EVERY_EPOCH, Callback, Every, StepFetch, TrainerProtocol
 
-__all__ = ["CheckNumerics", "RunOp", "RunUpdateOps"]
+__all__ = ["CallbackFactory", "CheckNumerics", "RunOp", "RunUpdateOps", "Seed", "StartProcOrThread"]
 
 
 @final
@@ -140,3 +142,142 @@ class CheckNumerics(Callback):
 
 def _operation(update: tf.Tensor | tf.Operation) -> tf.Operation:
     return update if isinstance(update, tf.Operation) else update.op
+
+
+@final
+class CallbackFactory(Callback):
+    """Makes a callback out of functions, for work too small for a class.
+
+    Args:
+        setup_graph: adds ops. Each function takes this callback, which gives access to `trainer`, `graph` and
+            `global_step`.
+        before_train: runs once before the first step.
+        trigger: the periodic work; once per epoch, or at the periods of a `PeriodicTrigger`.
+        after_train: runs once at the end, also after an error.
+
+    Raises:
+        TypeError: an argument is not callable.
+
+    Example:
+        ```python
+        CallbackFactory(trigger=lambda self: print("finished steps:", self.global_step))
+        ```
+    """
+
+    def __init__(
+        self,
+        setup_graph: Callable[[CallbackFactory], Any] | None = None,
+        before_train: Callable[[CallbackFactory], Any] | None = None,
+        trigger: Callable[[CallbackFactory], Any] | None = None,
+        after_train: Callable[[CallbackFactory], Any] | None = None,
+    ) -> None:
+        self._functions = {
+            "setup_graph": setup_graph,
+            "before_train": before_train,
+            "trigger": trigger,
+            "after_train": after_train,
+        }
+        for name, function in self._functions.items():
+            if function is not None and not callable(function):
+                raise TypeError(
+                    f"CallbackFactory({name}={function!r}): expected a function that takes the callback."
+                )
+
+    def _call(self, name: str) -> None:
+        function = self._functions[name]
+        if function is not None:
+            function(self)
+
+    def _setup_graph(self) -> None:
+        self._call("setup_graph")
+
+    def _before_train(self) -> None:
+        self._call("before_train")
+
+    def _trigger(self) -> None:
+        self._call("trigger")
+
+    def _after_train(self) -> None:
+        self._call("after_train")
+
+    def epoch_period(self) -> Every | None:
+        return EVERY_EPOCH if self._functions["trigger"] is not None else None
+
+
+@final
+class StartProcOrThread(Callback):
+    """Starts threads or processes before the training, and stops them after it.
+
+    They start after the session is created. TensorFlow's default session and graph belong to the thread that
+    entered them: pass `trainer.sess` to a thread that needs them.
+
+    Args:
+        startable: a `threading.Thread`, a `multiprocessing.Process`, any object with `start()`, or a list of
+            these.
+        stop_at_last: stop them after the training, in order, by `stop()` or else `terminate()`; then wait for
+            them. Objects that have neither must end by themselves; the callback waits for them.
+
+    Raises:
+        TypeError: an object has no `start()`.
+    """
+
+    chief_only = False
+
+    def __init__(self, startable: Any, stop_at_last: bool = True) -> None:
+        self._startables: Sequence[Any] = startable if isinstance(startable, (list, tuple)) else [startable]
+        for one in self._startables:
+            if not callable(getattr(one, "start", None)):
+                raise TypeError(f"StartProcOrThread takes objects with a start() method, received {one!r}.")
+        self._stop_at_last = stop_at_last
+        self._started: list[Any] = []
+
+    def _before_train(self) -> None:
+        for one in self._startables:
+            one.start()
+            self._started.append(one)
+
+    def _after_train(self) -> None:
+        started, self._started = self._started, []
+        if not self._stop_at_last:
+            return
+        for one in started:
+            stop = getattr(one, "stop", None) or getattr(one, "terminate", None)
+            if stop is not None:
+                stop()
+        for one in started:
+            if hasattr(one, "join"):
+                one.join()
+
+
+@final
+class Seed(Callback):
+    """Seeds Python's `random`, `numpy.random` and TensorFlow's generators at set-up.
+
+    Towerpack uses separate seeds (`TrainConfig(seed=...)` of the trainers); this callback is for user code
+    that draws from the global generators. Put it first. In the graph it affects only ops that are created
+    afterwards: those of later callbacks, not those of a model that is already built.
+
+    Args:
+        seed: the seed.
+
+    Raises:
+        ValueError: the seed is not a whole number from 0 to 2**32 - 1, which NumPy takes.
+    """
+
+    chief_only = False
+
+    def __init__(self, seed: int) -> None:
+        if not isinstance(seed, int) or isinstance(seed, bool) or not 0 <= seed < 2**32:
+            raise ValueError(f"Seed({seed!r}): expected a whole number from 0 to 2**32 - 1.")
+        self._seed = seed
+
+    def setup_graph(self, trainer: TrainerProtocol) -> None:
+        super().setup_graph(trainer)
+        random.seed(self._seed)
+        np.random.seed(self._seed)
+        with trainer.graph.as_default():
+            tf.set_random_seed(self._seed)
+        # Eager execution uses a separate generator. A new thread is eager even while this one builds a graph.
+        eager = threading.Thread(target=tf.set_random_seed, args=(self._seed,))
+        eager.start()
+        eager.join()

@@ -5,12 +5,14 @@ callback that sets it. Schedules (`cosine`, `one_cycle`, …) are pure functions
 training, from 0 to 1.
 """
 
-from ._function_setter import HyperParamSetterWithFunc
-from ._human_setter import HumanHyperParamSetter
 from ._hyper_param import GraphVarParam, HyperParam, ObjAttrParam
-from ._hyper_param_setter import HyperParamSetter
-from ._scheduled_setter import ScheduledHyperParamSetter
-from ._statistic_setter import StatMonitorParamSetter
+from ._setters import (
+    HumanHyperParamSetter,
+    HyperParamSetter,
+    HyperParamSetterWithFunc,
+    ScheduledHyperParamSetter,
+    StatMonitorParamSetter,
+)
 from .schedules import cosine, exponential, one_cycle, over, polynomial, warm_up
 
 __all__ = [

@@ -5,10 +5,18 @@ does not import TensorFlow.
 """
 
 from ._counted_ratios import BinaryStatistics, RatioCounter
-from ._frechet_distance import frechet_distance, frechet_distance_of_moments
-from ._kernel_distance import KernelDistance, kernel_distance
-from ._mixture_modes import MixtureModes, mixture_modes
-from ._neighbour_metrics import DensityCoverage, PrecisionRecall, density_coverage, precision_recall
+from ._sample_metrics import (
+    DensityCoverage,
+    KernelDistance,
+    MixtureModes,
+    PrecisionRecall,
+    density_coverage,
+    frechet_distance,
+    frechet_distance_of_moments,
+    kernel_distance,
+    mixture_modes,
+    precision_recall,
+)
 
 __all__ = [
     "BinaryStatistics",

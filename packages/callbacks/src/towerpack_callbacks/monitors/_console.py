@@ -1,17 +1,77 @@
-"""Prints statistics on the console."""
+"""The console and the log file: statistics, and the summary line of an epoch."""
 
 from __future__ import annotations
 
+import logging
+import re
+import shlex
 import sys
+import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import final
 
 from tqdm import tqdm
 
-from ._epoch_line import EpochLine
+from ..callback import LoopState
+from ..writing import LOG, LineFile, cut_lines_after, prepare_lines
 from ._monitor import Monitor
 
-__all__ = ["ScalarPrinter"]
+__all__ = ["EpochLine", "LogFile", "ScalarPrinter"]
+
+
+# An average added by an input, not by a callback or the user's model.
+_OF_INPUT = "/queue_size"
+
+
+@final
+class EpochLine:
+    """Collects the statistics of an epoch and formats them as one line.
+
+    Args:
+        whitelist: regular expressions; only matching names are shown. None: those that callbacks declare.
+        blacklist: regular expressions; matching names are not shown.
+    """
+
+    def __init__(self, whitelist: Sequence[str] | None = None, blacklist: Sequence[str] = ()) -> None:
+        self._whitelist = None if whitelist is None else [re.compile(regex) for regex in whitelist]
+        self._blacklist = [re.compile(regex) for regex in blacklist]
+        self._places: dict[str, int] = {}
+        self._latest: dict[str, float] = {}
+
+    def expect(self, headlines: Sequence[str]) -> None:
+        """Sets the statistics that the callbacks of the run declare, in their order."""
+        names = [name for name in headlines if not name.endswith(_OF_INPUT)]
+        self._places = {name: place for place, name in enumerate(dict.fromkeys(names))}
+
+    def put(self, name: str, value: float) -> None:
+        """Stores the latest value of a statistic."""
+        if self._is_shown(name):
+            self._latest[name] = value
+
+    def take(self, loop: LoopState) -> str:
+        """Returns the line of the finished epoch and starts the next one."""
+        end = "" if loop.max_epoch is None else f"/{loop.max_epoch}"
+        shown = sorted(self._latest.items(), key=self._place)
+        scalars = "  ".join(f"{name} {value:.5g}" for name, value in shown)
+        acted = f", env_steps {loop.env_steps}" if loop.env_steps else ""
+        self.clear()
+        return f"epoch {loop.epoch_num}{end}, step {loop.global_step}{acted}{': ' if shown else ''}{scalars}"
+
+    def clear(self) -> None:
+        """Deletes the values."""
+        self._latest.clear()
+
+    def _is_shown(self, name: str) -> bool:
+        if any(regex.search(name) for regex in self._blacklist):
+            return False
+        if self._whitelist is None:
+            return name in self._places
+        return any(regex.search(name) for regex in self._whitelist)
+
+    def _place(self, statistic: tuple[str, float]) -> tuple[int, str]:
+        name = statistic[0]
+        return self._places.get(name, len(self._places)), name
 
 
 @final
@@ -58,3 +118,100 @@ class ScalarPrinter(Monitor):
 def _print(line: str) -> None:
     # By tqdm, so that a progress bar is redrawn below the line.
     tqdm.write(line, file=sys.stderr)
+
+
+_LOGGERS = tuple(
+    f"towerpack_{wheel}" for wheel in ("dataflow", "inputsource", "layers", "callbacks", "trainers")
+)
+
+
+@final
+class LogFile(Monitor):
+    """Writes the lines of the console to a file in the log directory, with times; a resumed run appends.
+
+    The file contains messages, one line for each epoch, and, from the first step to the last, the records of
+    Towerpack's loggers at their configured level. Levels and console output are unchanged.
+
+    Args:
+        filename: name of the file in the log directory.
+    """
+
+    def __init__(self, filename: str = LOG) -> None:
+        self._filename = filename
+        self._line = EpochLine()
+        self._handler: _FileHandler | None = None
+
+    def _setup_graph(self) -> None:
+        self._line.clear()
+        self._handler = None
+
+    def expect(self, headlines: Sequence[str]) -> None:
+        self._line.expect(headlines)
+
+    def _before_train(self) -> None:
+        handler = self._open()
+        command = shlex.join(sys.orig_argv)
+        handler.say(f"from step {self.global_step}, by {command}")
+        for logger in map(logging.getLogger, _LOGGERS):
+            logger.addHandler(handler)
+
+    def _open(self) -> _FileHandler:
+        # At first use, since messages may precede the training.
+        if self._handler is None:
+            self._handler = _FileHandler(self._directory() / self._filename)
+        return self._handler
+
+    def process_scalar(self, name: str, value: float, global_step: int) -> None:
+        self._line.put(name, value)
+
+    def process_message(self, text: str) -> None:
+        self._open().say(text)
+
+    def _trigger(self) -> None:
+        self._open().say(self._line.take(self.trainer.loop))
+
+    def _after_train(self) -> None:
+        handler, self._handler = self._handler, None
+        if handler is not None:
+            for logger in map(logging.getLogger, _LOGGERS):
+                logger.removeHandler(handler)
+            handler.say(f"ends at step {self.global_step}")
+            handler.close()
+
+
+@final
+class _FileHandler(logging.Handler):
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        prepare_lines(path)
+        if path.exists():
+            cut_lines_after(path, lambda line: True)  # completes a torn line
+        self._file: LineFile[str] = LineFile(path, _with_time)
+
+    def say(self, text: str) -> None:
+        with self.lock:  # type: ignore[union-attr]
+            self._file.append([text])
+            self._file.close()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            self.say(f"{record.levelname.lower()}: {self.format(record)}")
+        except Exception:
+            self.handleError(record)
+        # Python prints warnings by itself only if there is no handler.
+        last = logging.lastResort
+        if last is not None and record.levelno >= last.level and self._is_alone(record):
+            last.handle(record)
+
+    def _is_alone(self, record: logging.LogRecord) -> bool:
+        """Whether this is the first log file, and only log files handle the record."""
+        logger: logging.Logger | None = logging.Logger.manager.getLogger(record.name)
+        handlers: list[logging.Handler] = []
+        while logger is not None:
+            handlers += logger.handlers
+            logger = logger.parent if logger.propagate else None
+        return handlers[:1] == [self] and all(isinstance(handler, _FileHandler) for handler in handlers)
+
+
+def _with_time(text: str) -> str:
+    return f"{time.strftime('%Y-%m-%d %H:%M:%S')} {text}"

@@ -1,4 +1,4 @@
-"""Records the starts, progress and ends of a run, over all its restarts."""
+"""Records the starts, progress and ends of a run; the default monitors of a log directory."""
 
 from __future__ import annotations
 
@@ -16,9 +16,13 @@ import tensorflow.compat.v1 as tf
 
 from .._errors import StopTraining
 from ..writing import RUN_RECORD, RUN_RECORD_FORMAT, LineFile, atomic_write, cut_lines_after, prepare_lines
+from ._console import LogFile
 from ._monitor import Monitor
+from ._row_files import JSONWriter
+from ._tensorboard import TFEventWriter
 
-__all__ = ["RunRecord"]
+__all__ = ["RunRecord", "file_monitors"]
+
 
 _GRAPH = "graph.meta"
 _LONGEST_REASON, _LONGEST_TRACEBACK = 1_000, 50_000  # characters
@@ -110,3 +114,16 @@ def _write_graph(graph: tf.Graph, path: Path) -> None:
         content = tf.train.export_meta_graph(graph=graph, collection_list=_COLLECTIONS)
     with atomic_write(path) as aside:
         aside.write_bytes(content.SerializeToString())
+
+
+def file_monitors() -> list[Monitor]:
+    """Returns the default monitors that write files to the log directory.
+
+    They write event files for TensorBoard, statistics as JSON lines, a log of the console, and the record for
+    reports. Each call makes new ones, since a monitor belongs to one run.
+
+    Example:
+        >>> print(*(type(monitor).__name__ for monitor in file_monitors()))
+        TFEventWriter JSONWriter LogFile RunRecord
+    """
+    return [TFEventWriter(), JSONWriter(), LogFile(), RunRecord()]

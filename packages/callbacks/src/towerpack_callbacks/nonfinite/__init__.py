@@ -5,8 +5,7 @@ writes a folder. `python -m towerpack_callbacks.nonfinite FOLDER` then finds the
 code.
 """
 
-from ._failing_step import replay
-from ._find_origin import Origin, find_origin
+from ._find_origin import Origin, find_origin, replay
 from ._terminate_on_nan import TerminateOnNaN
 
 __all__ = ["Origin", "TerminateOnNaN", "find_origin", "replay"]

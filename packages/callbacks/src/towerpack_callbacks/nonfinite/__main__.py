@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from ._failing_step import replay
+from ._find_origin import replay
 
 __all__ = ["main"]
 

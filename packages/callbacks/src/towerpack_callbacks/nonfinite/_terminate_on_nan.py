@@ -13,8 +13,7 @@ import tensorflow.compat.v1 as tf
 from .._errors import NonFiniteError, TensorNotFoundError
 from ..callback import Callback, StepFetch
 from ..graph import as_names, find_ancestors, find_applied_gradients, sources_of
-from ._failing_step import write_folder
-from ._find_origin import find_origin
+from ._find_origin import find_origin, write_folder
 
 __all__ = ["TerminateOnNaN"]
 

@@ -1,12 +1,8 @@
 """Callbacks that measure the time, the memory and the devices of a training."""
 
-from ._chrome_trace import chrome_trace
-from ._gpu_trackers import GPUMemoryTracker, GPUUtilizationTracker
-from ._graph_profiler import GraphProfiler
-from ._host_memory import HostMemoryTracker
-from ._tensorboard_profiler import TensorBoardProfiler
-from ._throughput import ThroughputTracker
-from ._time_left import EstimatedTimeLeft
+from ._profilers import GraphProfiler, TensorBoardProfiler, chrome_trace
+from ._resource_trackers import GPUMemoryTracker, GPUUtilizationTracker, HostMemoryTracker
+from ._training_progress import EstimatedTimeLeft, ThroughputTracker
 
 __all__ = [
     "EstimatedTimeLeft",

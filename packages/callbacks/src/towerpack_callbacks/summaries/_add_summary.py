@@ -1,20 +1,30 @@
-"""Symbolic functions that declare a model's summaries."""
+"""Functions and callbacks that declare a model's summaries: averages, variances, gradient norms."""
 
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any, final
 
+import numpy as np
 import tensorflow.compat.v1 as tf
+
+from ..callback import EVERY_EPOCH, Callback, Every, StepFetch, as_every, check_count
+from ..graph import as_names, find_applied_gradients
 
 __all__ = [
     "MOVING_SUMMARIES",
+    "BatchVariance",
+    "GradientNorm",
+    "SimpleMovingAverage",
     "add_activation_summary",
     "add_moving_summary",
     "add_param_summary",
     "add_tensor_summary",
     "summary_tag",
 ]
+
 
 MOVING_SUMMARIES = "MOVING_SUMMARIES"
 """Graph collection of scalar tensors; any library may add to it without importing this one."""
@@ -184,3 +194,140 @@ def _add(function: str, tag: str, x: tf.Tensor, types: Sequence[str], collection
     with tf.name_scope(function):
         for kind in types:
             tf.add_to_collections(list(collections), _SUMMARIES[kind](tag, x))
+
+
+@final
+class BatchVariance(Callback):
+    """Puts the variance of a tensor over the examples of a batch, as `<name>_variance`.
+
+    It is the variance over the first axis, averaged over all others. The variance of generated images or
+    features approaches 0 when a generator gives the same output for all random inputs; `CollapseAlarm` can
+    monitor this. It is computed together with a step, from the same batch.
+
+    Args:
+        name: name of the tensor, of shape [batch, ...] with at least two examples.
+        every: the period.
+
+    Raises:
+        ValueError: (at set-up) the tensor has no batch axis.
+
+    Example:
+        ```python
+        callbacks = [BatchVariance("gen/out"), CollapseAlarm("gen/out_variance", below=0.01)]
+        ```
+    """
+
+    def __init__(self, name: str, every: Every | str = EVERY_EPOCH) -> None:
+        self._name = name
+        self._every = as_every(every)
+
+    def _setup_graph(self) -> None:
+        (tensor,) = self.trainer.get_tensors([self._name])
+        if tensor.shape.rank == 0:
+            raise ValueError(
+                f"BatchVariance({self._name!r}): expected a tensor with a batch axis, not a scalar."
+            )
+        values = tf.cast(tensor, tf.float32)
+        self._variance = tf.reduce_mean(tf.math.reduce_variance(values, axis=0))
+
+    def step_fetches(self) -> Sequence[StepFetch]:
+        return [StepFetch(self._variance, self._put, self._every)]
+
+    def _put(self, variance: Any) -> None:
+        self.trainer.monitors.put_scalar(self.produces_in_run()[0], float(variance))
+
+    def produces_in_run(self) -> Sequence[str]:
+        return [f"{self._name.split(':')[0]}_variance"]
+
+    def __str__(self) -> str:
+        return f"BatchVariance({self._name!r})"
+
+
+@final
+class GradientNorm(Callback):
+    """Puts the L2 norm of all gradients that the optimizer applies, as `gradient_norm`.
+
+    The gradients are found in the graph as applied: averaged over towers, clipped. The norms are computed
+    together with the step, and only when due.
+
+    Args:
+        per_variable: also put the norm of each gradient, as `gradient_norm/<variable>`.
+        every: the period.
+
+    Raises:
+        ValueError: (at set-up) no gradient is found in the graph.
+    """
+
+    def __init__(self, per_variable: bool = False, every: Every | str = EVERY_EPOCH) -> None:
+        self._per_variable = per_variable
+        self._every = as_every(every)
+        self._names: list[str] = []
+
+    def _setup_graph(self) -> None:
+        applied = find_applied_gradients(self.graph)
+        if not applied:
+            raise ValueError(
+                "GradientNorm finds no optimizer's update in the graph. If the optimizer does not use "
+                "TensorFlow's update ops, put the norm yourself: "
+                "tf.summary.scalar('gradient_norm', tf.linalg.global_norm(gradients))."
+            )
+        self._names = [gradient.variable.op.name for gradient in applied] if self._per_variable else []
+        squares = [tf.reduce_sum(tf.square(tf.cast(one.gradient, tf.float32))) for one in applied]
+        self._squares = tf.stack(squares)
+
+    def step_fetches(self) -> Sequence[StepFetch]:
+        return [StepFetch(self._squares, self._put, self._every)]
+
+    def _put(self, squares: np.ndarray) -> None:
+        monitors = self.trainer.monitors
+        monitors.put_scalar("gradient_norm", float(np.sqrt(squares.sum(dtype=np.float64))))
+        for name, square in zip(self._names, squares):
+            monitors.put_scalar(f"gradient_norm/{name}", float(np.sqrt(square)))
+
+    def produces_in_run(self) -> Sequence[str]:
+        return ["gradient_norm", *(f"gradient_norm/{name}" for name in self._names)]
+
+
+@final
+class SimpleMovingAverage(Callback):
+    """Puts the mean of scalar tensors over the latest steps, as `<name>/SMA`.
+
+    Args:
+        names: names of scalar tensors.
+        window_size: the number of steps.
+
+    Raises:
+        ValueError: the window is not a positive whole number.
+    """
+
+    def __init__(self, names: Sequence[str], window_size: int) -> None:
+        self._given = as_names(names)
+        check_count(f"SimpleMovingAverage(window_size={window_size!r})", window_size)
+        self._names = [name.split(":")[0] for name in names]
+        self._windows: list[deque[float]] = [deque(maxlen=window_size) for _ in names]
+
+    def _setup_graph(self) -> None:
+        self._tensors = self.trainer.get_tensors(self._given)
+
+    def step_fetches(self) -> Sequence[StepFetch]:
+        return [StepFetch(self._tensors, self._receive)]
+
+    def _receive(self, values: list[Any]) -> None:
+        for window, value in zip(self._windows, values):
+            window.append(float(value))
+
+    def _trigger(self) -> None:
+        for name, window in zip(self.produces(), self._windows):
+            if window:
+                self.trainer.monitors.put_scalar(name, float(np.mean(window)))
+
+    def produces(self) -> Sequence[str]:
+        return [f"{name}/SMA" for name in self._names]
+
+    def state_dict(self) -> dict[str, Any]:
+        return {name: list(window) for name, window in zip(self._names, self._windows)}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        for name, window in zip(self._names, self._windows):
+            window.clear()
+            window.extend(state.get(name, []))

@@ -1,18 +1,32 @@
-"""Callbacks that pass summaries of the graph to the monitors."""
+"""Callbacks that pass summaries and tensors to monitors, functions, files and commands."""
 
 from __future__ import annotations
 
+import logging
 import math
+import string
+import subprocess
 from collections.abc import Callable, Sequence
 from typing import Any, final
 
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from ..callback import EVERY_EPOCH, Callback, Every, StepFetch
+from ..callback import EVERY_EPOCH, EVERY_STEP, Callback, Every, StepFetch, as_every, output_directory
+from ..graph import as_names
+from ..writing import write_archive
 from ._add_summary import MOVING_SUMMARIES, summary_tag
 
-__all__ = ["MergeAllSummaries", "MovingAverageSummary"]
+__all__ = [
+    "DumpTensorAsImage",
+    "DumpTensors",
+    "MergeAllSummaries",
+    "MovingAverageSummary",
+    "ProcessTensors",
+    "SendStat",
+]
+
+_log = logging.getLogger("towerpack_callbacks")
 
 
 @final
@@ -145,3 +159,172 @@ def _scalar_tag(summary: tf.Tensor) -> str | None:
         return None
     tag = tf.get_static_value(summary.op.inputs[0])
     return None if tag is None else str(np.asarray(tag).item().decode())
+
+
+@final
+class ProcessTensors(Callback):
+    """Calls a function with the values of tensors in a step.
+
+    The values are computed together with the step, from the same input.
+
+    Args:
+        names: names of the tensors.
+        function: takes one value per name.
+        every: at which steps.
+
+    Raises:
+        TypeError: the function is not callable.
+
+    Example:
+        ```python
+        ProcessTensors(["cost", "learning_rate"], lambda cost, rate: print(cost, rate), every="100 steps")
+        ```
+    """
+
+    def __init__(
+        self, names: Sequence[str], function: Callable[..., Any], every: Every | str = EVERY_STEP
+    ) -> None:
+        if not callable(function):
+            raise TypeError(f"ProcessTensors takes a function of {len(names)} values, received {function!r}.")
+        self._names = as_names(names)
+        self._function = function
+        self._every = as_every(every)
+
+    def _setup_graph(self) -> None:
+        self._tensors = self.trainer.get_tensors(self._names)
+
+    def step_fetches(self) -> Sequence[StepFetch]:
+        return [StepFetch(self._tensors, lambda values: self._function(*values), self._every)]
+
+
+@final
+class DumpTensors(Callback):
+    """Writes the values of tensors in a step to `DumpTensor-<global_step>.npz` in the log directory.
+
+    Types that NumPy does not have, such as bfloat16, become float32.
+
+    Args:
+        names: names of numeric tensors; each name is the key of its array.
+        every: the period. Choose a long one, since each time adds a file.
+
+    Raises:
+        ValueError: (at set-up) the run has no log directory.
+        TypeError: (at set-up) a tensor holds text.
+    """
+
+    def __init__(self, names: Sequence[str], every: Every | str = EVERY_STEP) -> None:
+        self._names = as_names(names)
+        self._every = as_every(every)
+
+    def _setup_graph(self) -> None:
+        self._dir = output_directory(self)
+        self._tensors = self.trainer.get_tensors(self._names)
+        texts = [tensor.name for tensor in self._tensors if tensor.dtype.base_dtype == tf.string]
+        if texts:
+            raise TypeError(
+                f"DumpTensors writes tensors of numbers, received {', '.join(texts)} of text. Write them "
+                "with ProcessTensors and a function."
+            )
+
+    def step_fetches(self) -> Sequence[StepFetch]:
+        return [StepFetch(self._tensors, self._write, self._every)]
+
+    def _write(self, values: list[Any]) -> None:
+        self._dir.mkdir(parents=True, exist_ok=True)
+        arrays = {name: np.asarray(value) for name, value in zip(self._names, values)}
+        # Not durable: waiting for the disk would delay each dumped step.
+        write_archive(self._dir / f"DumpTensor-{self.global_step}.npz", arrays, durable=False)
+
+
+@final
+class DumpTensorAsImage(Callback):
+    """Puts a tensor's value to the monitors as an image; it writes no files itself.
+
+    The value is computed together with a step, from the same input.
+
+    Args:
+        name: name of the tensor.
+        prefix: the image's name; None: the tensor's.
+        map_func: converts the value to an image or images: [height, width], [height, width, channels] or
+            [number, height, width, channels]. None: the value already is an image.
+        scale: the factor from the values to 0…255.
+        every: at which steps.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        prefix: str | None = None,
+        map_func: Callable[[Any], Any] | None = None,
+        scale: float = 255.0,
+        every: Every | str = EVERY_EPOCH,
+    ) -> None:
+        self._name = name
+        self._prefix = name.split(":")[0] if prefix is None else prefix
+        self._map_func = map_func
+        self._scale = scale
+        self._every = as_every(every)
+
+    def _setup_graph(self) -> None:
+        (self._tensor,) = self.trainer.get_tensors([self._name])
+
+    def step_fetches(self) -> Sequence[StepFetch]:
+        return [StepFetch(self._tensor, self._put, self._every)]
+
+    def _put(self, value: Any) -> None:
+        images = np.asarray(value if self._map_func is None else self._map_func(value), np.float64)
+        self.trainer.monitors.put_image(self._prefix, images * self._scale)
+
+
+_PATIENCE_SECONDS = 30
+
+
+@final
+class SendStat(Callback):
+    """Runs a shell command with the latest values of statistics, at each trigger.
+
+    The training waits for the command, up to 30 seconds. A failing command is logged, and training continues.
+
+    Args:
+        command: the command, with a `str.format` placeholder for each value: "{validation_error:.3f}".
+        names: one or more names of statistics; their producers must come before.
+
+    Raises:
+        ValueError: the command has a placeholder for a statistic that is not among the names.
+
+    Example:
+        ```python
+        SendStat("curl -s -d 'error={validation_error:.4f}' https://example.org/runs/7", "validation_error")
+        ```
+    """
+
+    def __init__(self, command: str, names: str | Sequence[str]) -> None:
+        self._command = command
+        self._names = [names] if isinstance(names, str) else list(names)
+        places = {place for _, place, _, _ in string.Formatter().parse(command) if place is not None}
+        unknown = sorted(places - set(self._names))
+        if unknown:
+            raise ValueError(
+                f"SendStat: the command has a placeholder for {unknown[0]!r}, but the names are "
+                f"{self._names}. Add it to the names; write a literal brace twice."
+            )
+
+    def consumes(self) -> Sequence[str]:
+        return self._names
+
+    def _trigger(self) -> None:
+        monitors = self.trainer.monitors
+        if not all(name in monitors for name in self._names):
+            return  # a statistic with a longer period than ours has no value yet
+        command = self._command.format(**{name: monitors.get_latest(name) for name in self._names})
+        try:
+            done = subprocess.run(
+                command, shell=True, timeout=_PATIENCE_SECONDS, capture_output=True, text=True, check=False
+            )
+        except subprocess.TimeoutExpired:
+            _log.warning("SendStat: %r took longer than %d s; ended.", command, _PATIENCE_SECONDS)
+            return
+        if done.returncode:
+            _log.warning(
+                "SendStat: %r failed with code %d: %s", command, done.returncode, done.stderr.strip()
+            )

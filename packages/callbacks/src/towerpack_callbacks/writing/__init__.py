@@ -1,12 +1,23 @@
 """Writes files: atomically, line by line, and in the background."""
 
-from ._archive import write_archive
-from ._atomic_write import atomic_write, sync
+from ._atomic_write import atomic_write, replace_directory, sync, write_archive
 from ._background_writer import BackgroundJob, BackgroundWriter, Batches
-from ._line_file import LineFile, cut_lines_after, free_name, prepare_lines
-from ._pictures import PNG_CHANNELS, cut_pictures_after, encode_png, find_pictures, write_picture
-from ._replace_directory import replace_directory
-from ._run_files import ENVIRONMENT, EXPLANATION, LOG, RUN_RECORD, RUN_RECORD_FORMAT
+from ._line_file import (
+    ENVIRONMENT,
+    EXPLANATION,
+    LOG,
+    PNG_CHANNELS,
+    RUN_RECORD,
+    RUN_RECORD_FORMAT,
+    LineFile,
+    cut_lines_after,
+    cut_pictures_after,
+    encode_png,
+    find_pictures,
+    free_name,
+    prepare_lines,
+    write_picture,
+)
 
 __all__ = [
     "ENVIRONMENT",

@@ -1,18 +1,25 @@
-"""Replaces a file atomically, so that a reader sees either the old or the new one."""
+"""Replaces files and directories atomically, so that a reader sees either the old or the new one."""
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import errno
 import fcntl
 import hashlib
 import os
 import secrets
+import shutil
 import stat
-from collections.abc import Iterator
+import zipfile
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
-__all__ = ["atomic_write", "sync"]
+import numpy as np
+
+__all__ = ["atomic_write", "replace_directory", "sync", "write_archive"]
+
 
 _OF_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 # The errors of mounts without directory files, such as object stores.
@@ -125,3 +132,89 @@ def _remove_unlocked(path: Path) -> None:
         path.unlink()
     finally:
         os.close(descriptor)
+
+
+def write_archive(path: Path, arrays: Mapping[str, np.ndarray[Any, Any]], durable: bool = True) -> None:
+    """Writes a `.npz` archive atomically, replacing an existing one; `np.load` reads it.
+
+    Types that NumPy does not have, such as bfloat16, become float32.
+
+    Args:
+        path: the path of the archive.
+        arrays: arrays by name.
+        durable: whether the old or new file also survives a crash of the machine; see `atomic_write`.
+
+    Raises:
+        TypeError: an array is masked or contains Python objects, such as text.
+        OSError: the file cannot be written; an existing file is unchanged.
+    """
+    objects = sorted(
+        name
+        for name, array in arrays.items()
+        if array.dtype.hasobject or isinstance(array, np.ma.MaskedArray)
+    )
+    if objects:
+        raise TypeError(
+            "A NumPy archive stores plain arrays; received masked arrays, or arrays of objects or text: "
+            f"{', '.join(objects)}. Leave them out."
+        )
+    with atomic_write(path, durable=durable) as aside:
+        _write(aside, arrays)
+
+
+def _write(path: Path, arrays: Mapping[str, np.ndarray[Any, Any]]) -> None:
+    # Not with np.savez, which takes names as keyword arguments: a variable may be called "file".
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, array in arrays.items():
+            # NumPy cannot read dtypes of other packages without these packages.
+            kept = array.astype(np.float32) if array.dtype.isbuiltin == 2 else array
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
+                np.lib.format.write_array(file, kept, allow_pickle=False)
+
+
+# Constants of Linux: <fcntl.h> and <linux/fs.h>.
+_AT_FDCWD = -100
+_RENAME_EXCHANGE = 2
+# The errors of systems and file systems that cannot exchange two names.
+_CANNOT_EXCHANGE = (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP)
+
+
+def replace_directory(aside: Path, path: Path) -> None:
+    """Renames the directory `aside` to `path`, replacing an existing one; then flushes the parent directory.
+
+    Raises:
+        OSError: the operating system reported an error; the directory at `path` is unchanged.
+    """
+    if not os.path.lexists(path):
+        os.rename(aside, path)
+    elif _exchange(aside, path):
+        shutil.rmtree(aside, ignore_errors=True)
+    else:
+        _replace(aside, path)
+    sync(path.parent)
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Exchanges two names; returns False if the system does not support it."""
+    try:
+        rename = ctypes.CDLL(None, use_errno=True).renameat2
+    except AttributeError:  # a C library before glibc 2.28
+        return False
+    if rename(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _RENAME_EXCHANGE) == 0:
+        return True
+    code = ctypes.get_errno()
+    if code in _CANNOT_EXCHANGE:
+        return False
+    raise OSError(code, os.strerror(code), str(other))
+
+
+def _replace(aside: Path, path: Path) -> None:
+    """Replaces a directory in two steps, because rename() cannot replace a non-empty directory."""
+    old = aside.with_name(f"{aside.name}.old")
+    os.rename(path, old)
+    try:
+        os.rename(aside, path)
+    except OSError:
+        os.rename(old, path)
+        raise
+    shutil.rmtree(old, ignore_errors=True)

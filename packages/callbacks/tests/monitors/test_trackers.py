@@ -11,7 +11,7 @@ import tensorflow.compat.v1 as tf
 
 from towerpack_callbacks import Callback, CallbackFactory, LoopState
 from towerpack_callbacks.monitors import CometMonitor, MLflowMonitor, WandbMonitor
-from towerpack_callbacks.monitors.trackers import Tracker
+from towerpack_callbacks.monitors._trackers import Tracker
 
 
 @pytest.mark.parametrize(

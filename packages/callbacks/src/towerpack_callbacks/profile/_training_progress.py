@@ -1,0 +1,244 @@
+"""The progress of a training: a bar for each epoch, the throughput, and the remaining time."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import logging
+import statistics
+import sys
+import time
+from collections import deque
+from collections.abc import Sequence
+from typing import Any, final
+
+from tqdm import tqdm
+from tqdm.contrib.logging import logging_redirect_tqdm
+
+from ..callback import Callback, Every, StepFetch, check_count
+
+__all__ = ["EstimatedTimeLeft", "ProgressBar", "ThroughputTracker", "describe_seconds"]
+
+_log = logging.getLogger("towerpack_callbacks")
+
+
+_SECONDS, _SECONDS_IN_A_FILE = 0.2, 30.0
+
+
+@final
+class _Bar(tqdm):  # type: ignore[type-arg]
+    """A tqdm bar without a monitor thread, which would outlive the training."""
+
+    monitor_interval = 0
+
+
+@final
+class _Lines(io.TextIOBase):
+    """Standard error without a terminal: each state of the bar becomes a new line."""
+
+    def write(self, text: str) -> int:
+        if shown := text.strip():
+            sys.stderr.write(f"{shown}\n")
+        return len(text)
+
+    def flush(self) -> None:
+        sys.stderr.flush()
+
+
+@final
+class ProgressBar(Callback):
+    """Shows each epoch's progress, with tqdm, on standard error.
+
+    Log lines are printed above the bar. If standard error is not a terminal, an epoch longer than half a
+    minute prints a line every half minute instead of a bar.
+
+    Args:
+        names: one or more names of scalar tensors to show next to the bar.
+        every_k_steps: the period of fetching them.
+    """
+
+    def __init__(self, names: str | Sequence[str] = (), every_k_steps: int = 10) -> None:
+        self._names = (names,) if isinstance(names, str) else tuple(names)
+        self._every = Every(steps=every_k_steps)
+        self._tensors: list[Any] = []
+        self._bar: _Bar | None = None
+        self._logs = contextlib.ExitStack()
+
+    def _setup_graph(self) -> None:
+        self._tensors = self.trainer.get_tensors(self._names)
+
+    def step_fetches(self) -> Sequence[StepFetch]:
+        return [StepFetch(self._tensors, self._show, self._every)] if self._tensors else []
+
+    def _show(self, values: list[float]) -> None:
+        if self._bar is not None:
+            shown = {name: f"{value:.4g}" for name, value in zip(self._names, values)}
+            self._bar.set_postfix(shown, refresh=False)
+
+    def _before_epoch(self) -> None:
+        loop = self.trainer.loop
+        first = loop.starting_step if loop.epoch_num == loop.starting_epoch else 0
+        end = "" if loop.max_epoch is None else f"/{loop.max_epoch}"
+        self._logs.enter_context(logging_redirect_tqdm(_loggers_of_consoles(), _Bar))
+        is_terminal = sys.stderr.isatty()
+        self._bar = _Bar(
+            desc=f"epoch {loop.epoch_num}{end}",
+            total=loop.steps_per_epoch,
+            initial=first,
+            unit="step",
+            file=sys.stderr if is_terminal else _Lines(),
+            dynamic_ncols=is_terminal,
+            mininterval=0,  # our period limits updates
+            miniters=1,
+            delay=0 if is_terminal else _SECONDS_IN_A_FILE,
+            leave=is_terminal,
+        )
+
+    def step_period(self) -> Every:
+        return Every(seconds=_SECONDS if sys.stderr.isatty() else _SECONDS_IN_A_FILE)
+
+    def _trigger_step(self) -> None:
+        if self._bar is not None:
+            self._bar.update(self.trainer.loop.local_step + 1 - self._bar.n)
+
+    def _after_epoch(self) -> None:
+        self._trigger_step()
+        self._close()
+
+    def _after_train(self) -> None:
+        self._close()
+
+    def _close(self) -> None:
+        if self._bar is not None:
+            self._bar.close()
+            self._bar = None
+        self._logs.close()
+
+
+def _loggers_of_consoles() -> list[logging.Logger]:
+    """Returns the loggers that would write into the bar, including the root with its last-resort handler."""
+    named = [
+        logger for logger in logging.root.manager.loggerDict.values() if isinstance(logger, logging.Logger)
+    ]
+    streams = {sys.stdout, sys.stderr}
+    return [
+        logging.root,
+        *(logger for logger in named if any(getattr(h, "stream", None) in streams for h in logger.handlers)),
+    ]
+
+
+@final
+class ThroughputTracker(Callback):
+    """Puts the throughput since the last trigger, without the time of callbacks between epochs.
+
+    The statistic is `Throughput/steps_per_second`, or `Throughput/samples_per_second`.
+
+    Args:
+        samples_per_step: the *total* batch size of a step, over all towers and processes; None to count
+            steps.
+
+    Raises:
+        ValueError: `samples_per_step` is not a positive number.
+    """
+
+    def __init__(self, samples_per_step: float | None = None) -> None:
+        if samples_per_step is not None and not samples_per_step > 0:
+            raise ValueError(
+                f"ThroughputTracker(samples_per_step={samples_per_step!r}): expected a positive number."
+            )
+        self._per_step = 1.0 if samples_per_step is None else samples_per_step
+        self._unit = "steps" if samples_per_step is None else "samples"
+        self._clock = time.perf_counter
+        self._running_since: float | None = None
+        self._seconds = 0.0
+        self._steps_before = 0
+
+    def produces(self) -> Sequence[str]:
+        return [f"Throughput/{self._unit}_per_second"]
+
+    def _before_train(self) -> None:
+        # A failed training may have left part of an epoch here.
+        self._running_since, self._seconds, self._steps_before = None, 0.0, self.global_step
+
+    def _before_epoch(self) -> None:
+        self._running_since = self._clock()
+
+    def _after_epoch(self) -> None:
+        self._pause()
+        self._running_since = None
+
+    def _trigger(self) -> None:
+        self._pause()
+        steps = self.global_step - self._steps_before
+        if steps and self._seconds > 0:
+            (name,) = self.produces()
+            self.trainer.monitors.put_scalar(name, steps * self._per_step / self._seconds)
+        self._seconds, self._steps_before = 0.0, self.global_step
+
+    def _pause(self) -> None:
+        """Adds the time until now."""
+        if self._running_since is not None:
+            now = self._clock()
+            self._seconds += now - self._running_since
+            self._running_since = now
+
+
+@final
+class EstimatedTimeLeft(Callback):
+    """Logs the estimated remaining time at each trigger, including callbacks.
+
+    It logs nothing in a loop without a last epoch.
+
+    Args:
+        last_k_epochs: the number of latest epochs for the estimate.
+        median: use the median of their times instead of the mean.
+
+    Raises:
+        ValueError: `last_k_epochs` is not a positive whole number.
+    """
+
+    def __init__(self, last_k_epochs: int = 5, median: bool = True) -> None:
+        check_count(f"EstimatedTimeLeft(last_k_epochs={last_k_epochs!r})", last_k_epochs)
+        self._seconds_per_step: deque[float] = deque(maxlen=last_k_epochs)
+        self._average = statistics.median if median else statistics.fmean
+        self._clock = time.perf_counter
+
+    def _before_train(self) -> None:
+        self._seconds_per_step.clear()
+        self._since, self._steps_before = self._clock(), self.global_step
+
+    def _trigger(self) -> None:
+        # From trigger to trigger, to include the time between epochs.
+        now, steps = self._clock(), self.global_step - self._steps_before
+        if steps:
+            self._seconds_per_step.append((now - self._since) / steps)
+        self._since, self._steps_before = now, self.global_step
+        left = self.seconds_left()
+        if left:
+            _log.info("Estimated time left: %s.", describe_seconds(left))
+
+    def seconds_left(self) -> float | None:
+        """Returns the estimate in seconds; None without an estimate."""
+        loop = self.trainer.loop
+        if loop.max_epoch is None or not self._seconds_per_step:
+            return None
+        epochs, in_this_one = loop.max_epoch - loop.epoch_num, loop.steps_per_epoch - 1 - loop.local_step
+        steps = epochs * loop.steps_per_epoch + in_this_one
+        return steps * float(self._average(self._seconds_per_step))
+
+
+def describe_seconds(seconds: float) -> str:
+    """Formats a time in its two largest units.
+
+    Example:
+        >>> describe_seconds(93784), describe_seconds(59.6), describe_seconds(3600)
+        ('1 day 2 hours', '1 minute', '1 hour')
+    """
+    left = round(seconds)
+    parts: list[tuple[int, str]] = []
+    for unit, size in (("day", 86400), ("hour", 3600), ("minute", 60), ("second", 1)):
+        number, left = divmod(left, size)
+        if number or (parts and len(parts) < 2):
+            parts.append((number, unit))
+    shown = [f"{number} {unit}{'' if number == 1 else 's'}" for number, unit in parts[:2] if number]
+    return " ".join(shown) or "0 seconds"
