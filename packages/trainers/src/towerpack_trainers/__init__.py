@@ -85,11 +85,10 @@ from .reports._input_overhead import InputOverhead
 from .restore import DictRestore, SaverRestore, SessionInit, SmartInit
 from .session import cpu_session_config, default_session_config, gpu_session_config
 from .step import HookedSession
-from .towers._builder import Builder
+from .towers._builder import Builder, SingleDeviceBuilder
 from .towers._devices import get_num_gpu
 from .towers._model_desc import ModelDesc
 from .towers._objective import Objective
-from .towers._single_device_builder import SingleDeviceBuilder
 from .towers._tower import Tower, TowerFunc
 
 __getattr__ = _renamed_exports(__name__, {"Headspace": "InputOverhead"})

@@ -13,7 +13,7 @@ def test_it_starts_the_other_command_with_all_arguments(monkeypatch, capsys):
         started.append(command)
         return subprocess.CompletedProcess(command, 3)
 
-    monkeypatch.setattr("towerpack_trainers.cli._old_migrate_command.find_spec", lambda name: name)
+    monkeypatch.setattr("towerpack_trainers.cli._run_commands.find_spec", lambda name: name)
     monkeypatch.setattr(subprocess, "run", run)
     assert main(["migrate", "--write", "a.py", "--help"]) == 3
     [command] = started
@@ -22,6 +22,6 @@ def test_it_starts_the_other_command_with_all_arguments(monkeypatch, capsys):
 
 
 def test_without_the_other_package_it_names_the_installation(monkeypatch, capsys):
-    monkeypatch.setattr("towerpack_trainers.cli._old_migrate_command.find_spec", lambda name: None)
+    monkeypatch.setattr("towerpack_trainers.cli._run_commands.find_spec", lambda name: None)
     assert main(["migrate", "a.py"]) == 1
     assert 'pip install "towerpack-compat[migrate]"' in capsys.readouterr().err

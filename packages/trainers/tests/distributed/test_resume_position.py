@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from towerpack_dataflow import DataFromList, ShardData, reshard
-from towerpack_trainers.distributed._resume_position import for_processes, own_position
+from towerpack_trainers.distributed._synchronous_processes import for_processes, own_position
 
 
 def state(was, local_step, steps, index, epoch=1):

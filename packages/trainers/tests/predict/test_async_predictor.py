@@ -20,7 +20,7 @@ from towerpack_trainers import (
     SimpleTrainer,
     TrainerStateError,
 )
-from towerpack_trainers.predict._request_queue import RequestQueue
+from towerpack_trainers.predict._requests import RequestQueue
 
 SPECS = [tf.TensorSpec([None, 2], tf.float32, "x")]
 

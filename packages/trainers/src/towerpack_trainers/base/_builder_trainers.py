@@ -16,9 +16,8 @@ from .._errors import ConfigError, TrainerStateError
 from ..config._run_plan import RunPlan, resolve_config
 from ..config._train_config import TrainConfig
 from ..restore import find_starting_point
-from ..towers._builder import Builder
-from ..towers._function_model import FunctionModel
-from ..towers._single_device_builder import SingleDeviceBuilder
+from ..towers._builder import Builder, SingleDeviceBuilder
+from ..towers._model_desc import FunctionModel
 from ._tower_trainer import TowerTrainer
 
 __all__ = ["BuilderTrainer", "NoOpTrainer", "QueueInputTrainer", "SimpleTrainer", "SingleCostTrainer"]

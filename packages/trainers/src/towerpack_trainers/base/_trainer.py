@@ -30,8 +30,7 @@ from ..config._run_plan import RunPlan, resolve_config, resolve_steps_per_epoch
 from ..config._train_config import TrainConfig, default_callbacks
 from ..reports import InputOverhead
 from ..reports._describe_training import describe_trainable_variables, describe_training
-from ..reports._input_report import InputReport
-from ..reports._stall_warning import StallWatch
+from ..reports._input_report import InputReport, StallWatch
 from ..restore import RunState
 from ..session import (
     ProcessStrategy,

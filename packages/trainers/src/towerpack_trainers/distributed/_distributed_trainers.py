@@ -6,8 +6,7 @@ from typing import Any, final
 
 from ..base import SingleCostTrainer
 from ..config._train_config import TrainConfig
-from ._resume_position import Reshard
-from ._synchronous_processes import SynchronousProcesses
+from ._synchronous_processes import Reshard, SynchronousProcesses
 from .cluster import Cluster, resolve_cluster
 from .exchange import CollectiveCommunicator, MPICommunicator
 

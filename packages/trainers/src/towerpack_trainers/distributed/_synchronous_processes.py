@@ -6,7 +6,7 @@ import contextlib
 import hashlib
 import json
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, final
 
@@ -19,14 +19,120 @@ from towerpack_inputsource import InputSource
 from .._errors import ConfigError
 from ..restore import RunState, StartingPoint
 from ..session import ProcessStrategy, create_session
-from ._check_agreement import find_difference
-from ._distributed_errors import PeerLostError, describe_error
-from ._resume_position import Reshard, for_processes, own_position
+from ._distributed_errors import PeerLostError, RanksDifferError, describe_error
 from .exchange import STOPPED, AverageOverProcesses, Communicator, broadcast_variables
 
-__all__ = ["SynchronousProcesses"]
+__all__ = ["Reshard", "SynchronousProcesses", "find_difference", "for_processes", "own_position"]
 
 _log = logging.getLogger("towerpack_trainers")
+
+
+_SHARDS = (
+    "Each step takes one from every process, so all shards must have the same length: cut the whole flow "
+    "to a multiple, as ShardData(FixedSizeData(flow, n * size), rank, size) does."
+)
+_REMEDIES = {
+    "the datapoints in a pass of its data": _SHARDS,
+    "the steps of an epoch": _SHARDS,
+    "the variables": "All must build the same model, in the same order.",
+    "the sums that layers take over all processes": "All must build the same model, in the same order.",
+    "the last epoch": "All processes need the same max_epoch.",
+}
+
+
+def find_difference(facts: Sequence[Mapping[str, Any]], names: Sequence[str]) -> RanksDifferError | None:
+    """Returns an error for the first fact in which a process differs from the chief.
+
+    Args:
+        facts: the facts of each rank, as JSON values keyed by their descriptions.
+        names: the names of the ranks in messages.
+
+    Returns:
+        None if all processes agree.
+    """
+    first, *others = facts
+    for rank, other in enumerate(others, start=1):
+        for what, value in first.items():
+            if value != other[what]:
+                return RanksDifferError(
+                    f"{names[rank]} differs from {names[0]} in {what}: {_difference(other[what], value)}. "
+                    f"{_REMEDIES.get(what, '')}"
+                )
+    return None
+
+
+def _difference(theirs: Any, chiefs: Any) -> str:
+    if not isinstance(theirs, dict) or not isinstance(chiefs, dict):
+        return f"{theirs} instead of {chiefs}"
+    names = sorted(set(theirs) ^ set(chiefs)) or [name for name in theirs if theirs[name] != chiefs[name]]
+    return (
+        ", ".join(f"{name}: {theirs.get(name)} instead of {chiefs.get(name)}" for name in names[:5])
+        or "their order"
+    )
+
+
+# (state, was, index, count) → state: `towerpack_dataflow.reshard`
+Reshard = Callable[[dict[str, Any], int, int, int], dict[str, Any]]
+
+
+def for_processes(
+    state: Mapping[str, Any], rank: int, size: int, steps_per_epoch: int, reshard: Reshard | None
+) -> dict[str, Any]:
+    """Translates a checkpoint's state into the state from which one process continues.
+
+    Args:
+        state: the state saved by the chief; its entry "processes" is the number of processes at that time.
+        rank: the rank of this process.
+        size: the current number of processes.
+        steps_per_epoch: the current number of steps in an epoch.
+        reshard: translates a position among the old shards into one among the current shards. None: positions
+            are unchanged, which is exact if the total batch size is unchanged.
+    """
+    was = int(state.get("processes", 1))
+    if was != size or rank:  # the entry describes the data of the chief, with the old number of processes
+        state = {key: value for key, value in state.items() if key != "data"}
+    if was == size or reshard is None:
+        return dict(state)
+    before = int(state["loop"]["steps_per_epoch"])
+    done = (int(state["loop"]["local_step"]) + 1) * was // size
+    loop = {**state["loop"], "local_step": done - 1, "steps_per_epoch": steps_per_epoch}
+    if int(state["loop"]["local_step"]) + 1 >= before:
+        loop["local_step"] = steps_per_epoch - 1
+    translated = {**state, "loop": loop}
+    flow = _flow_position(state)
+    if flow is not None:
+        translated["input"] = {**state["input"], "flow": reshard(flow, was, rank, size)}
+    return translated
+
+
+def own_position(theirs: Mapping[str, Any], mine: Mapping[str, Any]) -> dict[str, Any]:
+    """Converts the chief's position in the data into that of another process.
+
+    All processes are at the same index of their shards. Seeds and the descriptions of flows remain the
+    process's own, since a user may choose different seeds and data. Resume marks of a stream are dropped,
+    since they are valid in one shard only. Marks of batches are kept: they give the positions from which all
+    processes continued with batches of another size.
+    """
+    flow, own = _flow_position({"input": theirs}), _flow_position({"input": mine})
+    if flow is None or own is None:
+        return dict(theirs)
+    kept = {key: value for key, value in flow.items() if key not in ("seed", "seeds", "flow", "marks")}
+    marks = {place: mark for place, mark in flow.get("marks", {}).items() if _batches_at(flow, place)}
+    if marks:
+        kept["marks"] = marks
+    ours = {key: own[key] for key in ("seed", "seeds", "flow") if key in own}
+    return {**theirs, "flow": {**kept, **ours}}
+
+
+def _batches_at(flow: Mapping[str, Any], place: str) -> bool:
+    return "batch_size" in flow.get("flow", {}).get(place, {})
+
+
+def _flow_position(state: Mapping[str, Any]) -> dict[str, Any] | None:
+    position = state.get("input") or {}
+    flow = position.get("flow")
+    return flow if isinstance(flow, dict) and {"epoch", "index"} <= set(flow) else None
+
 
 _NOT_DIVIDED = (
     "The data are not divided: each of the %d processes reads its whole flow, with a different seed. "

@@ -3,26 +3,265 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+import logging
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, final
 
 import attrs
 import tensorflow.compat.v1 as tf
 
-from towerpack_callbacks.checkpoint import snapshot_variables
+from towerpack_callbacks.checkpoint import assign_variables, snapshot_variables
+from towerpack_callbacks.graph import find_ancestors
 from towerpack_callbacks.writing import write_archive
 from towerpack_layers import nonempty_batches
 
-from .._errors import ConfigError
+from .._errors import ConfigError, ExportError
 from ..predict import OfflinePredictor, PredictConfig
-from ._converters import convert_to_lite, convert_to_onnx
-from ._frozen_graph import freeze
+from ..session import default_session_config
 from ._new_paths import new_directory, new_file, refuse_existing
-from ._saved_model import write_saved_model
-from ._signature import Signature
 
-__all__ = ["ModelExporter"]
+__all__ = [
+    "ModelExporter",
+    "Signature",
+    "convert_to_lite",
+    "convert_to_onnx",
+    "freeze",
+    "without_advice",
+    "write_saved_model",
+]
+
+
+def convert_to_lite(sess: tf.Session, signature: Signature, signature_name: str) -> bytes:
+    """Converts the graph and the values of a session to a LiteRT model.
+
+    Raises:
+        ExportError: LiteRT does not support an op; the message names it.
+    """
+    with tempfile.TemporaryDirectory() as scratch, without_advice():
+        # The converter makes a signature with names only from a SavedModel.
+        directory = Path(scratch) / "saved_model"
+        write_saved_model(sess, signature, directory, ["serve"], signature_name)
+        converter = tf.compat.v2.lite.TFLiteConverter.from_saved_model(
+            str(directory), signature_keys=[signature_name]
+        )
+        try:
+            converted: bytes = converter.convert()
+        except Exception as error:  # the converter's error class is private
+            raise ExportError(
+                f"LiteRT cannot express this model: {_first_reason(error)} Export a SavedModel and convert "
+                "it with custom options: tf.lite.TFLiteConverter.from_saved_model."
+            ) from error
+    return converted
+
+
+def convert_to_onnx(frozen: Any, signature: Signature, opset: int | None) -> bytes:
+    """Converts a frozen graph to an ONNX model.
+
+    Args:
+        frozen: a `GraphDef` without variables.
+        signature: its inputs and outputs.
+        opset: the version of the operator set; None: the default of tf2onnx.
+
+    Raises:
+        ExportError: ONNX does not support an op; the message names it.
+        ImportError: tf2onnx is not installed.
+    """
+    try:
+        import tf2onnx
+    except ImportError as error:
+        raise ImportError("Export to ONNX needs an extra: pip install 'towerpack-trainers[onnx]'") from error
+    import onnx
+
+    names = {t.name: name for name, t in (*signature.inputs.items(), *signature.outputs.items())}
+    try:
+        model, _ = tf2onnx.convert.from_graph_def(
+            frozen,
+            input_names=[tensor.name for tensor in signature.inputs.values()],
+            output_names=[tensor.name for tensor in signature.outputs.values()],
+            tensors_to_rename=names,
+            opset=opset,
+        )
+        # Only this check refuses an unsupported op; tf2onnx logs it and leaves it in the graph.
+        onnx.checker.check_model(model)
+    except Exception as error:  # tf2onnx has no error class
+        raise ExportError(f"ONNX cannot express this model: {_first_reason(error)}") from error
+    converted: bytes = model.SerializeToString()
+    return converted
+
+
+def _first_reason(error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    chosen = next((line for line in lines if "TF Select ops" in line or "Custom ops" in line), "")
+    return f"{chosen or (lines[0] if lines else type(error).__name__)}."
+
+
+def freeze(sess: tf.Session, signature: Signature) -> Any:
+    """Returns the graph from inputs to outputs as a `GraphDef`, with the values of a session as constants.
+
+    Args:
+        sess: the session with the values.
+        signature: the inputs and the outputs.
+    """
+    graph_def = sess.graph.as_graph_def()
+    _cut_before(signature.inputs.values(), graph_def)
+    names = [tensor.op.name for tensor in signature.outputs.values()]
+    with without_advice():
+        # TensorFlow has no other public function that freezes a graph with loops and conditionals.
+        return tf.graph_util.convert_variables_to_constants(sess, graph_def, names)
+
+
+def _cut_before(inputs: Iterable[tf.Tensor], graph_def: Any) -> None:
+    """Replaces inputs by placeholders, also inputs with a default and inputs that the model computes."""
+    cut = {tensor.op.name: tensor for tensor in inputs if len(tensor.op.outputs) == 1}
+    for node in graph_def.node:
+        if node.name in cut:
+            tensor = cut[node.name]
+            node.op = "Placeholder"
+            del node.input[:]
+            node.attr.clear()
+            node.attr["dtype"].type = tensor.dtype.as_datatype_enum
+            node.attr["shape"].shape.CopyFrom(tensor.shape.as_proto())
+
+
+@contextlib.contextmanager
+def without_advice() -> Iterator[None]:
+    """Suppresses TensorFlow's advice against graphs and sessions, which does not apply here."""
+    log = tf.get_logger()
+    log.addFilter(_is_no_advice)
+    try:
+        yield
+    finally:
+        log.removeFilter(_is_no_advice)
+
+
+def _is_no_advice(record: logging.LogRecord) -> bool:
+    return "deprecated" not in str(record.msg)
+
+
+@final
+@attrs.frozen(eq=False)
+class Signature:
+    """The inputs and outputs of an exported function.
+
+    Attributes:
+        inputs: the tensors to feed, by name.
+        outputs: the tensors to fetch, by name.
+    """
+
+    inputs: Mapping[str, tf.Tensor]
+    outputs: Mapping[str, tf.Tensor]
+
+    @classmethod
+    def of(cls, predictor: OfflinePredictor, config: PredictConfig) -> Signature:
+        """Returns the checked signature of a predictor.
+
+        Raises:
+            ExportError: there is no output, an output needs an input that is not named, or a named input is
+                not needed.
+        """
+        outputs = _by_name(config.output_names, predictor.outputs)
+        if not outputs:
+            raise ExportError("There is nothing to export: output_names is empty. Name an output.")
+        if config.input_names is None:
+            # All inputs of the model, including those of the cost only.
+            needed = _needed(predictor.inputs, outputs.values())
+            inputs = {tensor.op.name: tensor for tensor in predictor.inputs if tensor.name in needed}
+        else:
+            inputs = _by_name(config.input_names, predictor.inputs)
+        signature = cls(inputs, outputs)
+        signature._check()
+        return signature
+
+    def _check(self) -> None:
+        outputs = ", ".join(self.outputs)
+        needed = _needed(self.inputs.values(), self.outputs.values())
+        idle = [name for name, tensor in self.inputs.items() if tensor.name not in needed]
+        if idle:
+            raise ExportError(
+                f"No output ({outputs}) depends on the input {', '.join(idle)}. Remove it from input_names."
+            )
+        ancestors = find_ancestors(self.outputs.values(), self.inputs.values())
+        missing = sorted(op.name for op in ancestors if op.type == "Placeholder")
+        if missing:
+            raise ExportError(
+                f"The outputs {outputs} need the input {', '.join(missing)}, which is not in "
+                f"input_names={list(self.inputs)}. Add it, or export outputs that do not need it."
+            )
+
+
+def _by_name(names: Sequence[str], tensors: Sequence[tf.Tensor]) -> dict[str, tf.Tensor]:
+    return {name.removesuffix(":0"): tensor for name, tensor in zip(names, tensors)}
+
+
+def _needed(inputs: Iterable[tf.Tensor], outputs: Iterable[tf.Tensor]) -> set[str]:
+    """Returns the names of all tensors on which the outputs depend."""
+    outputs = list(outputs)
+    ancestors = find_ancestors(outputs, inputs)
+    return {tensor.name for op in ancestors for tensor in op.inputs} | {tensor.name for tensor in outputs}
+
+
+def write_saved_model(
+    sess: tf.Session, signature: Signature, directory: Path, tags: Sequence[str], signature_name: str
+) -> None:
+    """Writes the graph and the values of a session, with one signature.
+
+    Args:
+        sess: the session with the values; its graph may be final.
+        signature: the inputs and outputs of the function.
+        directory: an empty directory.
+        tags: the tags of the graph.
+        signature_name: the name of the function.
+
+    Raises:
+        OSError: a file cannot be written.
+    """
+    values = snapshot_variables(sess, sess.graph.get_collection(tf.GraphKeys.GLOBAL_VARIABLES))
+    with without_advice(), tf.Graph().as_default() as graph:
+        saver = tf.train.import_meta_graph(_meta_graph(sess.graph)) or tf.train.Saver(allow_empty=True)
+        start = tf.group(tf.local_variables_initializer(), tf.tables_initializer())
+        assets = tf.get_collection(tf.GraphKeys.ASSET_FILEPATHS)
+        functions = {signature_name: _function(graph, signature)}
+        with tf.Session(config=default_session_config()) as copy:
+            copy.run(tf.global_variables_initializer())
+            assign_variables(copy, values)
+            builder = tf.saved_model.Builder(str(directory))
+            try:
+                builder.add_meta_graph_and_variables(
+                    copy, list(tags), functions, assets, main_op=start, strip_default_attrs=True, saver=saver
+                )
+                builder.save()
+            except tf.errors.OpError as error:
+                raise OSError(f"The SavedModel cannot be written: {_reason(error, directory)}") from error
+
+
+def _meta_graph(graph: tf.Graph) -> Any:
+    """Describes a graph, for a copy of it: the SavedModel writer adds ops, and the graph is final."""
+    # Without this option TensorFlow adds a collection to the graph.
+    return tf.train.export_meta_graph(graph=graph, clear_devices=True, unbound_inputs_col_name=None)
+
+
+def _function(graph: tf.Graph, signature: Signature) -> Any:
+    return tf.saved_model.build_signature_def(
+        _infos(graph, signature.inputs),
+        _infos(graph, signature.outputs),
+        tf.saved_model.PREDICT_METHOD_NAME,
+    )
+
+
+def _infos(graph: tf.Graph, tensors: Mapping[str, tf.Tensor]) -> dict[str, Any]:
+    return {
+        name: tf.saved_model.build_tensor_info(graph.get_tensor_by_name(tensor.name))
+        for name, tensor in tensors.items()
+    }
+
+
+def _reason(error: Exception, directory: Path) -> str:
+    """Returns the text of an error; of TensorFlow's many lines, only the one with the file name."""
+    lines = str(error).splitlines()
+    return next((line for line in lines if str(directory) in line), lines[0])
+
 
 _NAME = "serving_default"
 

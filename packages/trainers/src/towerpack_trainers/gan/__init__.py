@@ -2,16 +2,17 @@
 
 from ._adversarial_costs import (
     GANCosts,
+    every_k_steps,
+    gradient_penalty,
     hinge_costs,
     least_squares_costs,
     minimax_costs,
     non_saturating_costs,
+    r1_penalty,
     wasserstein_costs,
 )
 from ._gan_model import GANModelDesc
-from ._gan_trainers import GANTrainer, MultiGPUGANTrainer
-from ._gradient_penalties import every_k_steps, gradient_penalty, r1_penalty
-from ._separate_gan_trainer import SeparateGANTrainer
+from ._gan_trainers import GANTrainer, MultiGPUGANTrainer, SeparateGANTrainer
 
 __all__ = [
     "GANCosts",

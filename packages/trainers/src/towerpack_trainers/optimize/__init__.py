@@ -2,23 +2,26 @@
 
 from towerpack_layers import mixed_precision
 
-from ..towers._compile_towers import compile_training_towers, leave_fusion_to_xla
-from ._accumulate import AccumGradOptimizer
-from ._adamw import AdamW
-from ._gradient_observers import CheckGradient, PrintGradient, SummaryGradient
+from ..towers._tower import compile_training_towers, leave_fusion_to_xla
 from ._gradient_processors import (
+    CheckGradient,
     FilterNoneGrad,
     GlobalNormClip,
     GradientProcessor,
     MapGradient,
+    PrintGradient,
     ScaleGradient,
+    SummaryGradient,
     apply_grad_processors,
 )
-from ._lamb import LAMB
-from ._lars import LARS
-from ._loss_scale import DynamicLossScaleOptimizer
-from ._postprocess import PostProcessOptimizer, VariableAssignmentOptimizer
-from ._proxy_optimizer import ProxyOptimizer
+from ._optimizer_wrappers import (
+    AccumGradOptimizer,
+    DynamicLossScaleOptimizer,
+    PostProcessOptimizer,
+    ProxyOptimizer,
+    VariableAssignmentOptimizer,
+)
+from ._optimizers import LAMB, LARS, AdamW
 
 __all__ = [
     "LAMB",

@@ -3,10 +3,9 @@
 from ._async_predictor import MultiThreadAsyncPredictor
 from ._dataset_predictor import SimpleDatasetPredictor
 from ._feedfree_predictor import FeedfreePredictor
-from ._offline_predictor import OfflinePredictor
-from ._parallel_predictors import DataParallelOfflinePredictor, MultiTowerOfflinePredictor
+from ._offline_predictor import DataParallelOfflinePredictor, MultiTowerOfflinePredictor, OfflinePredictor
 from ._predict_config import PredictConfig
-from ._process_dataset_predictor import MultiProcessDatasetPredictor
+from ._predict_processes import MultiProcessDatasetPredictor
 
 __all__ = [
     "DataParallelOfflinePredictor",

@@ -15,8 +15,7 @@ from .._errors import ConfigError, PredictorInputError, TrainerStateError
 from ..towers._predictor import InputCheck, Predictor
 from ._dataset_predictor import arguments_of
 from ._offline_predictor import OfflinePredictor
-from ._request_queue import ClosedError, RequestQueue
-from ._requests import Call, Request, Task, WorkerLocal, answer_all
+from ._requests import Call, ClosedError, Request, RequestQueue, Task, WorkerLocal, answer_all
 
 __all__ = ["MultiThreadAsyncPredictor"]
 

@@ -11,8 +11,8 @@ from towerpack_inputsource import InputSource
 
 from .._errors import ConfigError
 from ..towers._evaluation_tower import EvaluationTower
+from ._offline_predictor import OwnSession, PredictionGraph
 from ._predict_config import PredictConfig
-from ._prediction_graph import OwnSession, PredictionGraph
 
 __all__ = ["FeedfreePredictor"]
 

@@ -1,4 +1,4 @@
-"""Requests to an asynchronous predictor: calls with a waiting thread, and tasks with a future. Pure."""
+"""Requests to an asynchronous predictor, and their bounded queue. Pure."""
 
 from __future__ import annotations
 
@@ -7,15 +7,94 @@ import contextlib
 import copy
 import logging
 import threading
+from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, InvalidStateError
-from typing import Any, final
+from typing import Any, Generic, TypeVar, final
 
 from .._errors import TrainerStateError
 
-__all__ = ["Call", "Reply", "Request", "Task", "Turn", "WorkerLocal", "answer_all"]
+__all__ = [
+    "Call",
+    "ClosedError",
+    "Reply",
+    "Request",
+    "RequestQueue",
+    "Task",
+    "Turn",
+    "WorkerLocal",
+    "answer_all",
+]
 
 _log = logging.getLogger("towerpack_trainers")
+
+
+T = TypeVar("T")
+
+
+@final
+class ClosedError(Exception):
+    """A request was put into a closed queue."""
+
+
+@final
+class RequestQueue(Generic[T]):
+    """Requests of many threads, taken in batches by one or more other threads.
+
+    Args:
+        size: the capacity; `put` waits for room.
+
+    Example:
+        >>> requests = RequestQueue(10)
+        >>> for number in range(3):
+        ...     requests.put(number)
+        >>> requests.take(2), requests.take(2)
+        ([0, 1], [2])
+        >>> requests.close()
+        >>> requests.take(2)
+        []
+    """
+
+    def __init__(self, size: int) -> None:
+        self._size, self._closed = size, False
+        self._requests: deque[T] = deque()
+        lock = threading.RLock()
+        self._filled, self._emptied = threading.Condition(lock), threading.Condition(lock)
+
+    def put(self, request: T, wait: bool = True) -> None:
+        """Adds a request, after waiting for room.
+
+        Args:
+            request: the request.
+            wait: False adds it even if the queue is full, for threads that take requests.
+
+        Raises:
+            ClosedError: the queue is closed, or is closed while this call waits.
+        """
+        with self._filled:
+            while wait and len(self._requests) >= self._size and not self._closed:
+                self._emptied.wait()
+            if self._closed:
+                raise ClosedError
+            self._requests.append(request)
+            self._filled.notify()
+
+    def take(self, most: int) -> list[T]:
+        """Waits for a request, and returns at most `most` waiting requests; none after `close`."""
+        with self._filled:
+            while not self._requests and not self._closed:
+                self._filled.wait()
+            taken = [self._requests.popleft() for _ in range(min(most, len(self._requests)))]
+            self._emptied.notify(len(taken))
+            return taken
+
+    def close(self) -> None:
+        """Refuses new requests; waiting ones are still taken."""
+        with self._filled:
+            self._closed = True
+            self._filled.notify_all()
+            self._emptied.notify_all()
+
 
 # The number of waiting threads that are woken at once: each wakes the next one. If all were woken at once,
 # they would wait for the interpreter, and each would be suspended and woken once more.

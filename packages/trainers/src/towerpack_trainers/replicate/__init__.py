@@ -2,11 +2,15 @@
 
 from ..towers._cross_tower_sum import CrossTowerSum
 from ..towers._tensor_buckets import plan_buckets
-from ._async_builder import AsyncMultiGPUBuilder
-from ._average_gradients import average_gradients
-from ._data_parallel_builder import DataParallelBuilder
-from ._gradient_packing import GradientPacker
-from ._keep_replicas_equal import KeepReplicasEqual
+from ._allreduce import GradientPacker, average_gradients
+from ._data_parallel_builders import (
+    AsyncMultiGPUBuilder,
+    DataParallelBuilder,
+    KeepReplicasEqual,
+    LeastLoaded,
+    SyncMultiGPUParameterServerBuilder,
+    SyncMultiGPUReplicatedBuilder,
+)
 from ._multi_device_trainers import (
     AsyncMultiGPUTrainer,
     SyncMultiGPUTrainer,
@@ -14,10 +18,7 @@ from ._multi_device_trainers import (
     SyncMultiGPUTrainerReplicated,
     choose_builder,
 )
-from ._parameter_server_builder import SyncMultiGPUParameterServerBuilder
-from ._replicated_builder import SyncMultiGPUReplicatedBuilder
 from ._tower_copies import independent_optimizer
-from ._variable_placement import LeastLoaded
 
 __all__ = [
     "AsyncMultiGPUBuilder",

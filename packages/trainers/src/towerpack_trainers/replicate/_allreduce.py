@@ -7,16 +7,27 @@ with the average of all towers' gradients for that variable, regardless of the i
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, final
 
 import tensorflow.compat.v1 as tf
 
 from .._errors import ConfigError
+from ..towers._builder import check_same_variables
 from ..towers._devices import are_gpus
-from ._average_gradients import average
-from ._gradient_packing import GradientPacker
+from ..towers._objective import Pairs
+from ..towers._tensor_buckets import Buckets
 
-__all__ = ["MODES", "all_reduce", "choose_mode", "sum_in_two_groups", "sum_over_gpus"]
+__all__ = [
+    "MODES",
+    "GradientPacker",
+    "all_reduce",
+    "average",
+    "average_gradients",
+    "choose_mode",
+    "sum_in_two_groups",
+    "sum_over_gpus",
+]
+
 
 MODES = ("nccl", "hierarchical", "cpu")
 
@@ -155,3 +166,89 @@ def sum_over_gpus(tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
     from tensorflow.python.ops import nccl_ops
 
     return list(nccl_ops.all_sum(tensors))
+
+
+def average_gradients(towers: Sequence[Pairs]) -> list[tuple[Any, tf.Variable]]:
+    """Averages gradients over towers that share their variables, each on the device of its variable.
+
+    Args:
+        towers: for each tower, pairs of gradient (dense or `tf.IndexedSlices`) and variable, in the same
+            order.
+
+    Returns:
+        One pair per variable.
+
+    Raises:
+        TowerRuleError: the towers do not train the same variables.
+    """
+    check_same_variables([[variable.op.name for _, variable in pairs] for pairs in towers])
+    pairs = []
+    for column in zip(*towers):
+        variable = column[0][1]
+        with tf.device(variable.device):
+            pairs.append((average([gradient for gradient, _ in column]), variable))
+    return pairs
+
+
+def average(gradients: Sequence[Any]) -> Any:
+    """Averages one gradient over towers; the average is sparse if the gradient is sparse in all towers."""
+    if len(gradients) == 1:
+        return gradients[0]
+    if all(isinstance(gradient, tf.IndexedSlices) for gradient in gradients):
+        # Rows that several towers touched are summed when they are applied.
+        return tf.IndexedSlices(
+            tf.concat([gradient.values for gradient in gradients], 0) / len(gradients),
+            tf.concat([gradient.indices for gradient in gradients], 0),
+            gradients[0].dense_shape,
+        )
+    return tf.add_n([tf.convert_to_tensor(gradient) for gradient in gradients]) / len(gradients)
+
+
+@final
+class GradientPacker:
+    """Packs a list of gradients into few flat tensors, and unpacks them in the same order.
+
+    A flat tensor holds neighbours of one dtype, so it is ready as soon as they are, while others are still
+    being computed.
+
+    Args:
+        shapes: the gradients' shapes, fully defined.
+        dtypes: their dtypes.
+        count: the approximate number of flat tensors for each dtype.
+
+    Raises:
+        ValueError: a shape is not fully defined, or `count` is below 1.
+
+    Example:
+        >>> import tensorflow.compat.v1 as tf
+        >>> from towerpack_trainers.replicate import GradientPacker
+        >>> with tf.Graph().as_default(), tf.Session() as session:
+        ...     gradients = [tf.ones([2, 2]), tf.zeros([3]), tf.ones([])]
+        ...     packer = GradientPacker.like(gradients, count=2)
+        ...     packed = packer.pack(gradients)
+        ...     [tensor.shape.as_list() for tensor in packed]
+        ...     [tensor.tolist() for tensor in session.run(packer.unpack(packed))]
+        [[4], [4]]
+        [[[1.0, 1.0], [1.0, 1.0]], [0.0, 0.0, 0.0], 1.0]
+    """
+
+    def __init__(self, shapes: Sequence[tf.TensorShape], dtypes: Sequence[tf.DType], count: int = 1) -> None:
+        for index, shape in enumerate(shapes):
+            if not shape.is_fully_defined():
+                raise ValueError(
+                    f"GradientPacker cannot pack gradient {index}: its shape {shape} is unknown."
+                )
+        self._buckets = Buckets.by_count(shapes, dtypes, count)
+
+    @classmethod
+    def like(cls, gradients: Sequence[tf.Tensor], count: int = 1) -> GradientPacker:
+        """Makes a packer for gradients of these shapes and dtypes."""
+        return cls([gradient.shape for gradient in gradients], [g.dtype for g in gradients], count)
+
+    def pack(self, gradients: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+        """Joins gradients into flat tensors."""
+        return self._buckets.pack(gradients)
+
+    def unpack(self, packed: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+        """Splits flat tensors into gradients, in the original order."""
+        return self._buckets.unpack(packed)

@@ -10,10 +10,12 @@ from ..base import SingleCostTrainer
 from ..config._train_config import TrainConfig
 from ..towers._devices import are_gpus, choose_devices
 from ._allreduce import choose_mode
-from ._async_builder import AsyncMultiGPUBuilder
-from ._data_parallel_builder import DataParallelBuilder
-from ._parameter_server_builder import SyncMultiGPUParameterServerBuilder
-from ._replicated_builder import SyncMultiGPUReplicatedBuilder
+from ._data_parallel_builders import (
+    AsyncMultiGPUBuilder,
+    DataParallelBuilder,
+    SyncMultiGPUParameterServerBuilder,
+    SyncMultiGPUReplicatedBuilder,
+)
 
 __all__ = [
     "AsyncMultiGPUTrainer",

@@ -7,10 +7,14 @@ import os
 import platform
 import sys
 from importlib import metadata
+from pathlib import Path
 
 import tensorflow as tf
 
-__all__ = ["collect_env_info"]
+from towerpack_callbacks.writing import ENVIRONMENT, EXPLANATION, atomic_write
+
+__all__ = ["collect_env_info", "record_run"]
+
 
 _PACKAGES = (
     *(f"towerpack-{wheel}" for wheel in ("dataflow", "inputsource", "layers", "callbacks", "trainers")),
@@ -99,3 +103,32 @@ def _described(device: tf.config.PhysicalDevice) -> str:
 def _settings() -> list[tuple[str, str]]:
     names = sorted(name for name in os.environ if name in _SETTINGS)
     return [(name, os.environ[name]) for name in names]
+
+
+def record_run(log_dir: Path, explanation: str) -> None:
+    """Writes `explain.txt` and `environment.txt` for this start of the run.
+
+    A report of the run shows them. They are replaced when the run is resumed, perhaps on another machine or
+    with other callbacks.
+
+    Args:
+        log_dir: the run's directory.
+        explanation: the return value of `Trainer.explain()`.
+
+    Raises:
+        OSError: a file cannot be written.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     record_run(Path(folder), "SimpleTrainer on ...")
+        ...     sorted(path.name for path in Path(folder).iterdir())
+        ['environment.txt', 'explain.txt']
+    """
+    for name, text in ((EXPLANATION, explanation), (ENVIRONMENT, collect_env_info())):
+        _write(log_dir / name, text)
+
+
+def _write(path: Path, text: str) -> None:
+    with atomic_write(path) as aside:
+        aside.write_text(f"{text}\n", encoding="utf-8")

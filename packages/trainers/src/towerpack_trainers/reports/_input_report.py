@@ -1,12 +1,16 @@
-"""Reports whether the data or the model is the bottleneck."""
+"""Reports on a training's data: the bottleneck, steps that do not finish, and the origins of datapoints."""
 
 from __future__ import annotations
 
 import enum
+import logging
 import statistics
+import sys
+import threading
 import time
+import traceback
 from collections.abc import Sequence
-from typing import final
+from typing import Any, final
 
 import attrs
 import tensorflow.compat.v1 as tf
@@ -14,7 +18,21 @@ import tensorflow.compat.v1 as tf
 from towerpack_callbacks import Callback, Every, StepFetch
 from towerpack_inputsource import InputSource, InputStatus
 
-__all__ = ["Bottleneck", "BottleneckReport", "InputReport", "judge_epoch", "sampling_period"]
+from .._errors import ConfigError
+
+__all__ = [
+    "Bottleneck",
+    "BottleneckReport",
+    "InputReport",
+    "StallWatch",
+    "describe_stall",
+    "explain_step",
+    "judge_epoch",
+    "sampling_period",
+]
+
+_log = logging.getLogger("towerpack_trainers")
+
 
 # Fractions of a thread's time at work on the next datapoint; between them there is no clear bottleneck.
 _DATA_IS_SLOWER, _MODEL_IS_SLOWER = 0.9, 0.6
@@ -195,3 +213,154 @@ def sampling_period(steps_per_epoch: int, steps_per_run: int) -> int:
     """Returns the number of steps between samples of the waiting time."""
     steps = min(max(steps_per_epoch // _SAMPLES_PER_EPOCH, _SHORTEST_PERIOD), _LONGEST_PERIOD)
     return -(-steps // steps_per_run) * steps_per_run
+
+
+@final
+class StallWatch(Callback):
+    """Warns when no step has finished for some time: once, and again each time the wait has doubled.
+
+    It watches from an epoch's first step to its last, and during evaluations; other callbacks after an epoch
+    have no limit. It warns about an evaluation when no batch has finished for some time, and, if the length
+    of its input is unknown, when the whole evaluation takes longer. It does not watch the workers of a
+    parallel flow: the flow itself warns about those, and reports their activity.
+
+    Args:
+        source: the training's input; None without one.
+        seconds: the maximum time of a step, in seconds.
+    """
+
+    chief_only = False
+
+    def __init__(self, source: InputSource | None, seconds: float) -> None:
+        self._source = source
+        self._seconds = seconds
+        self._running = False
+        self._evaluation_limit = seconds
+        self._end = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def _before_train(self) -> None:
+        self._end.clear()
+        self._thread = threading.Thread(target=self._watch, name="towerpack-stall-watch", daemon=True)
+        self._thread.start()
+
+    def _before_epoch(self) -> None:
+        self._running = True
+
+    def _after_epoch(self) -> None:
+        self._running = False
+
+    def _after_train(self) -> None:
+        self._end.set()
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+
+    def _watch(self) -> None:
+        seen, since, limit = -1, time.monotonic(), self._seconds
+        while not self._end.wait(self._seconds / 4):
+            step, now = self.global_step, time.monotonic()
+            self._watch_evaluations(now)
+            if step != seen or not self._running:
+                if limit > self._seconds and step != seen:
+                    _log.warning("Steps finish again: step %d did after %.0f s.", step, now - since)
+                seen, since, limit = step, now, self._seconds
+            elif now - since >= limit:
+                limit = 2 * (now - since)
+                _log.warning("%s", self._describe(now - since))
+
+    def _watch_evaluations(self, now: float) -> None:
+        towers = getattr(self.trainer, "evaluation_towers", ())
+        rounds = [progress for tower in towers if (progress := tower.progress) is not None]
+        if not rounds:
+            self._evaluation_limit = self._seconds
+        for progress in rounds:
+            unknown = progress.source.size() is None
+            if now - (progress.began if unknown else progress.newest) >= self._evaluation_limit:
+                self._evaluation_limit *= 2
+                _log.warning(
+                    "The evaluation in %r has run for %.0f s: %d batches, the latest %.0f s ago.%s Input: %s",
+                    progress.name,
+                    now - progress.began,
+                    progress.batches,
+                    now - progress.newest,
+                    " The length of its input is unknown; if it never ends, use FixedSizeData(flow, size)."
+                    if unknown
+                    else "",
+                    progress.source.status(),
+                )
+
+    def _describe(self, seconds: float) -> str:
+        loop = self.trainer.loop
+        where = f"epoch {loop.epoch_num}, local step {loop.local_step}, global step {loop.global_step}"
+        status = None if self._source is None else self._source.status()
+        return (
+            f"No step has finished for {seconds:.0f} s ({where}). {describe_stall(status)}\n"
+            f"What Python's threads are doing:\n{_stacks(skip=threading.get_ident())}"
+        )
+
+
+def describe_stall(status: InputStatus | None) -> str:
+    """Describes whether the step waits for data, and the reason of the wait, from the status of the input.
+
+    Args:
+        status: the status of the input; None without one.
+    """
+    if status is None:
+        return "There is no input to wait for, so the step itself, or a callback, is busy or stuck."
+    if any(buffer.fill == 0 for buffer in status.buffers):
+        waiting = [thread for thread in status.threads if thread.doing == "flow"]
+        reason = (
+            f"The step waits for data, and {waiting[0].name} waits for the flow's next datapoint"
+            if waiting
+            else "The step waits for data, and no datapoint is being produced"
+        )
+    elif status.buffers and all(buffer.fill for buffer in status.buffers):
+        reason = "Data is available, so the step itself, or a callback, is busy or stuck"
+    else:
+        reason = "It is not known whether the step waits for data"
+    return f"{reason}. {status}"
+
+
+def _stacks(skip: int) -> str:
+    names = {thread.ident: thread.name for thread in threading.enumerate()}
+    parts = []
+    for ident, frame in sys._current_frames().items():
+        if ident != skip:
+            stack = "".join(traceback.format_stack(frame))
+            parts.append(f"thread {names.get(ident, ident)!r}:\n{stack}")
+    return "\n".join(parts)
+
+
+def explain_step(flow: Any, global_step: int, datapoints_per_step: int) -> list[Any]:
+    """Traces the datapoints of one step of a training that began with epoch 0 of its flow.
+
+    An input continues from pass to pass, regardless of the training's epochs, so the number of a datapoint
+    is the number of the step times the datapoints per step.
+
+    Args:
+        flow: the flow of the training, with the methods `trace(index, epoch)` and `__len__`.
+        global_step: the step, counted from 1.
+        datapoints_per_step: the number of datapoints that all towers take in a step.
+
+    Returns:
+        A trace for each datapoint, in the order of the flow.
+
+    Raises:
+        ConfigError: there is no such step, or the flow has no traces.
+        TypeError: the flow is a stream, or its length is unknown.
+    """
+    if isinstance(global_step, bool) or not isinstance(global_step, int) or global_step < 1:
+        raise ConfigError(f"A step is an integer of at least 1; received {global_step!r}.")
+    if not hasattr(flow, "trace"):
+        remedy = " Write DataFromList(list)." if isinstance(flow, (list, tuple)) else ""
+        raise ConfigError(
+            "explain_step needs TrainConfig(dataflow=...) with a flow that has trace(index, epoch), such as "
+            f"those of towerpack_dataflow; received {type(flow).__name__}.{remedy}"
+        )
+    length = len(flow)
+    if not length:
+        raise ConfigError(f"{flow!r} has no datapoints, so no step can be traced.")
+    first = (global_step - 1) * datapoints_per_step
+    places = (divmod(number, length) for number in range(first, first + datapoints_per_step))
+    return [flow.trace(index, epoch) for epoch, index in places]

@@ -1,6 +1,5 @@
 """The initial values of a run, and the contents of its checkpoints."""
 
-from ._match_variables import match_variables
 from ._run_state import RunState
 from ._session_init import DictRestore, SaverRestore, SessionInit
 from ._smart_init import SmartInit
@@ -12,6 +11,7 @@ from ._starting_point import (
     check_resume_allow,
     find_starting_point,
 )
+from ._variable_differences import match_variables
 
 __all__ = [
     "DictRestore",

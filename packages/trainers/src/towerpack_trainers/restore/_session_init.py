@@ -3,35 +3,146 @@
 from __future__ import annotations
 
 import abc
+import contextlib
 import copy
 import logging
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextvars import ContextVar
 from pathlib import Path
-from typing import TypeVar, final
+from typing import Any, TypeVar, final
 
 import numpy as np
 import tensorflow.compat.v1 as tf
 
+from towerpack_callbacks import averaged_variables
 from towerpack_callbacks.checkpoint import assign_variables, load_variables
 
 from .._errors import RestoreError
-from ._averages import put_averages
-from ._match_variables import global_variables, matching_values
-from ._taken_over import describe_taken_over
-from ._value_sources import read_values
-from ._variable_differences import Differences, check_allowed
-from ._variable_names import NameMap
+from ._named_values import NameMap, read_values
+from ._variable_differences import Differences, check_allowed, global_variables, matching_values
 
 __all__ = [
     "ONE_SIDED",
     "DictRestore",
     "MatchingRestore",
+    "MissingAveragesError",
     "SaverRestore",
     "SessionInit",
     "allowed_differences",
+    "at_the_start_of_a_run",
+    "describe_taken_over",
+    "put_averages",
 ]
 
 _log = logging.getLogger("towerpack_trainers")
+
+
+@final
+class MissingAveragesError(RestoreError):
+    """Averages were requested, but the values have none for any variable of the graph."""
+
+
+def put_averages(
+    values: Mapping[str, np.ndarray], names: NameMap, variables: Collection[str], source: str
+) -> dict[str, np.ndarray]:
+    """Returns the renamed values, with averages instead of weights where available.
+
+    Args:
+        values: arrays by their names in the checkpoint.
+        names: converts names of values to names of variables.
+        variables: the names of the graph's variables; averages among them are kept as well.
+        source: the origin of the values, for messages.
+
+    Raises:
+        MissingAveragesError: no variable of the graph has an average among the values.
+    """
+    try:
+        averaged = averaged_variables(values)
+    except ValueError as error:
+        raise MissingAveragesError(
+            f"ema=True, but {source} holds no averages. {error} Train with EMA(), or remove ema=True."
+        ) from None
+    replaced = names.apply({name: value for name, value in averaged.items() if values.get(name) is not value})
+    if replaced.keys().isdisjoint(variables):
+        raise MissingAveragesError(
+            f"ema=True, but {source} holds only averages of {', '.join(sorted(replaced))}, which are not "
+            "variables of this graph. Use rename= if they have other names here, or remove ema=True."
+        )
+    kept = names.apply({name: value for name, value in values.items() if name not in averaged})
+    own = {name: value for name, value in kept.items() if name in variables}
+    return {**own, **names.apply(averaged)}
+
+
+# A predictor restores the same variables, and does not need this line.
+_starts_a_run: ContextVar[bool] = ContextVar("towerpack_trainers_starts_a_run", default=False)
+
+# The maximum number of named variables with several elements.
+_NAMED = 2
+
+
+@contextlib.contextmanager
+def at_the_start_of_a_run() -> Iterator[None]:
+    """Enables `describe_taken_over` for restoring in the block."""
+    token = _starts_a_run.set(True)
+    try:
+        yield
+    finally:
+        _starts_a_run.reset(token)
+
+
+def describe_taken_over(
+    sess: tf.Session, variables: Mapping[str, tf.Variable], values: Mapping[str, np.ndarray]
+) -> str | None:
+    """Describes in one line the changed values that are not weights of a layer; None without any.
+
+    Outside of `at_the_start_of_a_run` it returns None.
+
+    These are scalars, such as a learning rate, and the state of an optimizer or an average.
+
+    Args:
+        sess: the session with the previous values.
+        variables: the variables of the graph, by name.
+        values: the values to be assigned, by name.
+    """
+    if not _starts_a_run.get():
+        return None
+    names = _of_the_run(sess.graph, variables, values)
+    # One at a time: the state of an optimizer takes as much memory as the weights, or twice as much.
+    before = {name: sess.run(variables[name]) for name in names}
+    changed = [name for name in names if not _are_equal(before[name], values[name])]
+    if not changed:
+        return None
+    single = [name for name in changed if np.ndim(values[name]) == 0]
+    several = [name for name in changed if name not in single]
+    parts = [f"{name} {_text(before[name])} -> {_text(values[name])}" for name in single]
+    if several:
+        more = f" and {len(several) - _NAMED} more" if len(several) > _NAMED else ""
+        parts.append(f"the values of {', '.join(several[:_NAMED])}{more}")
+    example = ", ".join(map(repr, [*single, *several][:_NAMED]))
+    return (
+        f"Taken over besides the weights: {', '.join(parts)}. To keep the initial values of this run, name "
+        f"the variables in ignore=[{example}]."
+    )
+
+
+def _of_the_run(
+    graph: tf.Graph, variables: Mapping[str, tf.Variable], values: Mapping[str, np.ndarray]
+) -> list[str]:
+    keys = (tf.GraphKeys.TRAINABLE_VARIABLES, tf.GraphKeys.MODEL_VARIABLES)
+    owned = {variable.op.name for key in keys for variable in graph.get_collection(key)}
+    known = [name for name in values if name in variables and name not in owned]
+    return [name for name in known if np.ndim(values[name]) == 0 or name.rpartition("/")[0] in variables]
+
+
+def _are_equal(one: Any, other: Any) -> bool:
+    one, other = np.asarray(one), np.asarray(other)
+    return one.shape == other.shape and bool(np.all((one == other) | ((one != one) & (other != other))))
+
+
+def _text(value: Any) -> str:
+    item = np.asarray(value).item()
+    return f"{item:.6g}" if isinstance(item, float) else str(item)
+
 
 # The default differences of `SmartInit` and `DictRestore`.
 ONE_SIDED = ("missing", "unused")

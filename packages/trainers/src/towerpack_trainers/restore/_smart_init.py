@@ -8,10 +8,8 @@ from typing import Any, final
 
 import tensorflow.compat.v1 as tf
 
-from ._averages import MissingAveragesError
-from ._session_init import ONE_SIDED, MatchingRestore, SessionInit, allowed_differences
-from ._value_sources import read_values
-from ._variable_names import NameMap, Rename
+from ._named_values import NameMap, Rename, read_values
+from ._session_init import ONE_SIDED, MatchingRestore, MissingAveragesError, SessionInit, allowed_differences
 
 __all__ = ["SmartInit"]
 

@@ -22,12 +22,9 @@ from towerpack_callbacks.checkpoint import (
     set_random_state,
 )
 
-from ._match_variables import match_variables
-from ._refit_state import WORLD_DIFFERENCES
-from ._run_state import RunState
-from ._session_init import SessionInit
-from ._taken_over import at_the_start_of_a_run
-from ._variable_differences import VARIABLE_DIFFERENCES, check_allowed
+from ._run_state import WORLD_DIFFERENCES, RunState
+from ._session_init import SessionInit, at_the_start_of_a_run
+from ._variable_differences import VARIABLE_DIFFERENCES, check_allowed, match_variables
 
 __all__ = [
     "FreshStart",

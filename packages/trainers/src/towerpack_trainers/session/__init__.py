@@ -1,9 +1,14 @@
 """The loop and its surroundings: directory, session, signals, processes, and the end of a training."""
 
-from ._create_session import configure_process, create_session
+from ._create_session import (
+    configure_process,
+    cpu_session_config,
+    create_session,
+    default_session_config,
+    gpu_session_config,
+)
 from ._process_strategy import ProcessStrategy, SingleProcess, seed_data
 from ._run_directory import RunDirectory
-from ._session_options import cpu_session_config, default_session_config, gpu_session_config
 from ._stop_requests import StopRequests
 from ._stop_signals import StopSignals
 from ._training_end import TrainingEnd, translate_error

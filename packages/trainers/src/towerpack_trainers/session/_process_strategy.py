@@ -14,7 +14,7 @@ from towerpack_callbacks import LoopState
 from towerpack_inputsource import InputSource
 
 from ..restore import RunState, StartingPoint
-from ..towers._cost_gradients import Pairs
+from ..towers._objective import Pairs
 from ._create_session import create_session
 
 __all__ = ["GradientExchange", "ProcessStrategy", "SingleProcess", "seed_data"]

@@ -15,10 +15,22 @@ from .._errors import TrainerStateError
 from ..base import Trainer
 from ..config._train_config import TrainConfig
 from ..towers._model_desc import ModelDesc
-from ._expectations import EPOCHS, STEPS, ConformanceError, difference, expect, expect_calls
-from ._recording_callbacks import FailAt, Recorder
-from ._small_training import SmallFlow, SmallModel
-from ._trainer_under_test import SEED, TrainerUnderTest, Values, leaves_nothing
+from ._small_training import (
+    EPOCHS,
+    SEED,
+    STEPS,
+    ConformanceError,
+    FailAt,
+    Recorder,
+    SmallFlow,
+    SmallModel,
+    TrainerUnderTest,
+    Values,
+    difference,
+    expect,
+    expect_calls,
+    leaves_nothing,
+)
 
 __all__ = ["check_trainer"]
 

@@ -1,18 +1,121 @@
-"""A model and data that train in milliseconds, and show the datapoints that a training took."""
+"""Small trainings: expectations, a model and data that train in milliseconds, and callbacks that record."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import contextlib
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, final
 
+import attrs
 import numpy as np
 import tensorflow.compat.v1 as tf
 
+from towerpack_callbacks import Callback, MovingAverageSummary, RunUpdateOps
+from towerpack_callbacks.checkpoint import snapshot_variables
 from towerpack_layers import BatchNorm, Dropout, FullyConnected
 
+from ..base import Trainer
+from ..config._train_config import TrainConfig
 from ..towers._model_desc import ModelDesc
 
-__all__ = ["SmallFlow", "SmallModel"]
+__all__ = [
+    "EPOCHS",
+    "SEED",
+    "STEPS",
+    "ConformanceError",
+    "FailAt",
+    "FinalVariables",
+    "Recorder",
+    "SmallFlow",
+    "SmallModel",
+    "TrainerUnderTest",
+    "Values",
+    "difference",
+    "expect",
+    "expect_calls",
+    "leaves_nothing",
+]
+
+
+STEPS, EPOCHS = 6, 2
+
+Call = tuple[str, int, int | None, int]
+"""An entry of `Recorder.calls`; a `local_step` of None matches any: it is undefined outside of steps."""
+
+
+class ConformanceError(AssertionError):
+    """A trainer failed a check; the message describes the expected and the received behaviour."""
+
+
+def expect(condition: bool, message: str) -> None:
+    """Raises an error unless a condition holds.
+
+    Raises:
+        ConformanceError: the condition does not hold.
+    """
+    if not condition:
+        raise ConformanceError(f"{message}.")
+
+
+def expect_calls(calls: Sequence[Call], when: str, done: int = 0) -> None:
+    """Checks the calls of callbacks and their counters against the loop shown in `Callback`.
+
+    Args:
+        calls: the calls of a `Recorder`.
+        when: the description of the training, for the message.
+        done: the number of finished steps at the beginning of the training.
+
+    Raises:
+        ConformanceError: a call is missing, superfluous, or has other counters; the message names the first
+            one.
+    """
+    expected = _expected_calls(done)
+    for number, wanted in enumerate(expected):
+        received = calls[number] if number < len(calls) else None
+        if received is not None and wanted[2] is None:
+            received = (*received[:2], None, received[3])
+        expect(
+            received == wanted,
+            f"{when}, expected call {number} of a callback to be {_describe(wanted)}, received "
+            f"{'no call' if received is None else _describe(received)}",
+        )
+    expect(
+        len(calls) == len(expected),
+        f"{when}, expected {len(expected)} calls of a callback, received {len(calls)}",
+    )
+
+
+def _expected_calls(done: int) -> list[Call]:
+    """Returns the calls of a whole training that begins after `done` steps, as shown in `Callback`."""
+    epochs = range(done // STEPS + 1, EPOCHS + 1)
+    calls: list[Call] = [("before_train", epochs[0] - 1, None, done)]
+    for epoch in epochs:
+        calls.append(("before_epoch", epoch, None, done))
+        for local_step in range(done % STEPS, STEPS):
+            done += 1
+            calls.append(("trigger_step", epoch, local_step, done))
+        calls += [("after_epoch", epoch, STEPS - 1, done), ("trigger_epoch", epoch, STEPS - 1, done)]
+    return [*calls, ("after_train", EPOCHS, STEPS - 1, done)]
+
+
+def _describe(call: Call) -> str:
+    what, epoch, local_step, global_step = call
+    local = "" if local_step is None else f", local_step {local_step}"
+    return f"{what} in epoch {epoch}{local}, global_step {global_step}"
+
+
+def difference(values: Mapping[str, np.ndarray], expected: Mapping[str, np.ndarray]) -> str | None:
+    """Describes the first variable with any different bit; None if all are equal."""
+    if values.keys() != expected.keys():
+        return f"there are other variables: {sorted(values.keys() ^ expected.keys())}"
+    for name, value in expected.items():
+        if not np.array_equal(value, values[name]):
+            away = np.abs(np.subtract(values[name], value, dtype=np.float64)).max()
+            return f"variable {name!r} differs by up to {away:g}"
+    return None
+
 
 _DATAPOINTS, _BATCH = 12, 4
 
@@ -98,3 +201,125 @@ class SmallFlow:
         """Sets the start of the next pass."""
         self._seed, self._pass_number, self._index = state["seed"], state["pass"], state["index"]
         self._pass_is_new = True
+
+
+class Recorder(Callback):
+    """Records the calls of its methods with the loop's counters.
+
+    Attributes:
+        calls: tuples of the method's name without its underscore, `epoch_num`, `local_step` and
+            `global_step`, in the order of the calls.
+    """
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, int, int, int]] = []
+
+    def note(self, what: str) -> None:
+        """Appends an entry to `calls`; a subclass may record more."""
+        loop = self.trainer.loop
+        self.calls.append((what, loop.epoch_num, loop.local_step, loop.global_step))
+
+    def _before_train(self) -> None:
+        self.note("before_train")
+
+    def _before_epoch(self) -> None:
+        self.note("before_epoch")
+
+    def _trigger_step(self) -> None:
+        self.note("trigger_step")
+
+    def _after_epoch(self) -> None:
+        self.note("after_epoch")
+
+    def _trigger_epoch(self) -> None:
+        self.note("trigger_epoch")
+
+    def _after_train(self) -> None:
+        self.note("after_train")
+
+
+@final
+class FinalVariables(Callback):
+    """Keeps the values of all global variables at the end of the training.
+
+    Attributes:
+        values: arrays by variable name; empty before the end.
+    """
+
+    def __init__(self) -> None:
+        self.values: dict[str, np.ndarray] = {}
+
+    def _after_train(self) -> None:
+        self.values = snapshot_variables(self.trainer.sess, self.graph.get_collection("variables"))
+
+
+@final
+class FailAt(Callback):
+    """Raises an error in one of its methods.
+
+    Args:
+        method: the method's name, such as "_trigger_step".
+        error: the error.
+        step: the first global step at which it is raised.
+    """
+
+    def __init__(self, method: str, error: BaseException, step: int = 0) -> None:
+        def fail(*_: Any) -> None:
+            if self.global_step >= step:
+                raise error
+
+        setattr(self, method, fail)
+        self.method = method
+
+    def overrides(self, method: str) -> bool:
+        """Returns whether the loop has to call a method: the failing one is set on the instance only."""
+        return method == self.method or super().overrides(method)
+
+
+SEED = 20_000
+
+Values = dict[str, np.ndarray]
+
+
+@final
+@attrs.frozen
+class TrainerUnderTest:
+    """The trainer to check, and the configuration of its trainings."""
+
+    make_trainer: Callable[[TrainConfig], Trainer]
+    log_dir: Path
+    make_model: Callable[[], ModelDesc]
+    trains: bool
+    repeatable: bool
+
+    def make(self, name: str, callbacks: Sequence[Callback], **changes: Any) -> Trainer:
+        """Makes a trainer with files in a directory of the given name."""
+        values: dict[str, Any] = {
+            "model": self.make_model(),
+            "dataflow": SmallFlow(),
+            "callbacks": callbacks,
+            "extra_callbacks": [MovingAverageSummary(), RunUpdateOps()],
+            "monitors": [],
+            "steps_per_epoch": STEPS,
+            "max_epoch": EPOCHS,
+            "log_dir": self.log_dir / name,
+            "seed": SEED,
+        }
+        return self.make_trainer(TrainConfig(**{**values, **changes}))
+
+    def train(self, name: str, *callbacks: Callback, **changes: Any) -> Values:
+        """Runs a training; returns the final values of the variables."""
+        kept = FinalVariables()
+        with leaves_nothing(f"the training {name!r}"):
+            self.make(name, [*callbacks, kept], **changes).train()
+        return kept.values
+
+
+@contextlib.contextmanager
+def leaves_nothing(what: str) -> Iterator[None]:
+    """Checks that a block leaves no thread behind, and does not change TensorFlow's execution mode."""
+    threads, eager = set(threading.enumerate()), tf.executing_eagerly()
+    yield
+    left = sorted(thread.name for thread in set(threading.enumerate()) - threads)
+    expect(not left, f"{what} must leave no thread behind, received {', '.join(left)}")
+    expect(tf.executing_eagerly() == eager, f"{what} must not change eager execution")

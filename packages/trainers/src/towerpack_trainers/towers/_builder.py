@@ -8,7 +8,7 @@ import itertools
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, final
 
 import tensorflow.compat.v1 as tf
 
@@ -17,15 +17,24 @@ from towerpack_layers import TowerContext
 
 from .._argument_checks import make_optimizer
 from .._errors import ConfigError, TowerRuleError
-from ._cost_gradients import Pairs, compute_gradients, gate_gradients, reads_of_others
 from ._cross_tower_sum import CrossTowerSum
-from ._objective import MakeOptimizer, Objective, choose_variables, read_objectives
+from ._objective import (
+    MakeOptimizer,
+    Objective,
+    Pairs,
+    choose_variables,
+    compute_gradients,
+    gate_gradients,
+    read_objectives,
+    reads_of_others,
+    warn_of_unused_costs,
+)
 from ._tower import Tower, TowerFunc
-from ._unused_costs import warn_of_unused_costs
 
-__all__ = ["Builder", "Exchange", "TakeInputs", "check_same_variables"]
+__all__ = ["Builder", "Exchange", "SingleDeviceBuilder", "TakeInputs", "check_same_variables"]
 
 _log = logging.getLogger("towerpack_trainers")
+
 
 TakeInputs = Callable[[], Sequence[tf.Tensor]]
 Exchange = Callable[[Pairs], Pairs]
@@ -326,3 +335,35 @@ def _is_staged(tensor: tf.Tensor) -> bool:
     while op.type == "Identity":
         op = op.inputs[0].op
     return bool(op.type == "Unstage")
+
+
+@final
+class SingleDeviceBuilder(Builder):
+    """Adds one training tower to the current graph, without a scope, and the ops that train it.
+
+    With an exchange, several processes of one tower each train together: each objective applies the result
+    of the exchange, such as the average over all processes.
+
+    Args:
+        seed: see `Builder`.
+        exchange: see `Builder`. Called once per objective, in order.
+
+    Example:
+        ```python
+        builder = SingleDeviceBuilder()
+        train_op = builder.build(cost_function, source.get_input_tensors, tf.train.AdamOptimizer())
+        ```
+    """
+
+    def __init__(self, seed: int | None = None, exchange: Exchange | None = None) -> None:
+        super().__init__(1, seed, exchange)
+
+    def _place(self, index: int) -> AbstractContextManager[Any]:
+        return contextlib.nullcontext()
+
+    def _combine(self, gradients: Sequence[Pairs]) -> Sequence[Pairs]:
+        return gradients if self._exchange is None else [self._exchange(gradients[0])]
+
+    def _gate(self, pairs: Pairs, after: Sequence[tf.Operation]) -> Pairs:
+        # An exchange has already gated them.
+        return super()._gate(pairs, after) if after or self._exchange is None else pairs

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any, final
 
 import tensorflow.compat.v1 as tf
 
 from towerpack_layers import get_current_tower_context
 
-from ._objective import Objective
+from .._argument_checks import check_function
+from ._objective import MakeOptimizer, Objective, check_cost
+from ._tower import check_specs
 
-__all__ = ["ModelDesc"]
+__all__ = ["FunctionModel", "ModelDesc"]
 
 
 class ModelDesc(abc.ABC):
@@ -69,3 +72,41 @@ class ModelDesc(abc.ABC):
         """Whether the current replica is for training; read it inside `build_graph`."""
         context = get_current_tower_context()
         return context is not None and context.is_training
+
+
+@final
+class FunctionModel(ModelDesc):
+    """Describes a model by its inputs, a cost function, and an optimizer function.
+
+    Args:
+        signature: see `ModelDesc.inputs`.
+        cost_fn: see `ModelDesc.build_graph`; it is also called for evaluation replicas.
+        optimizer_fn: see `ModelDesc.optimizer`.
+        owner: the function with these arguments, for messages.
+
+    Raises:
+        ModelError: a spec is not a `tf.TensorSpec` with a valid and unique name; or (when a training tower is
+            built) `cost_fn` does not return a scalar cost.
+        TypeError: a function is not callable.
+    """
+
+    def __init__(
+        self,
+        signature: Sequence[tf.TensorSpec],
+        cost_fn: Callable[..., Any],
+        optimizer_fn: MakeOptimizer,
+        owner: str = "setup_graph",
+    ) -> None:
+        self._specs = check_specs(signature, f"{owner}(signature=...) takes")
+        self._cost_fn = check_function(f"{owner}(cost_fn=...)", cost_fn)
+        self._optimizer_fn = check_function(f"{owner}(optimizer_fn=...)", optimizer_fn)
+
+    def inputs(self) -> Sequence[tf.TensorSpec]:
+        return self._specs
+
+    def build_graph(self, *inputs: tf.Tensor) -> tf.Tensor:
+        cost = self._cost_fn(*inputs)
+        return check_cost(cost, "cost_fn must return") if self.training else cost
+
+    def optimizer(self) -> tf.train.Optimizer:
+        return self._optimizer_fn()

@@ -73,7 +73,7 @@ class SimpleTrainer(SingleCostTrainer):
     """Trains on one device."""
 
     def _make_builder(self) -> Any:
-        from towerpack_trainers.towers._single_device_builder import SingleDeviceBuilder  # noqa: PLC2701
+        from towerpack_trainers.towers._builder import SingleDeviceBuilder  # noqa: PLC2701
 
         return SingleDeviceBuilder()
 

@@ -1,9 +1,16 @@
 """The processes that train together, and how to start them."""
 
-from ._cluster import Cluster, resolve_cluster, split_address
+from ._cluster import (
+    TOKEN_VARIABLE,
+    Cluster,
+    is_loopback,
+    make_token,
+    resolve_cluster,
+    resolve_token,
+    split_address,
+)
 from ._launch import exit_code, free_addresses, launch, processes_of_try
 from ._launch_on_ray import launch_on_ray
-from ._token import TOKEN_VARIABLE, is_loopback, make_token, resolve_token
 
 __all__ = [
     "TOKEN_VARIABLE",

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, final
 
 from .._distributed_errors import LaunchError, MissingExtraError, describe_error
+from ._cluster import TOKEN_VARIABLE, make_token
 from ._launch import free_addresses, processes_of_try
-from ._token import TOKEN_VARIABLE, make_token
 
 __all__ = ["launch_on_ray"]
 

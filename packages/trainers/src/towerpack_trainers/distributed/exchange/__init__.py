@@ -1,8 +1,10 @@
 """The exchange of tensors between processes: averaged gradients, broadcast variables, and communicators."""
 
 from ._average_over_processes import (
+    STOPPED,
     Averaged,
     AverageOverProcesses,
+    SumOverProcesses,
     average_over_processes,
     broadcast_variables,
     exchange_packed,
@@ -11,7 +13,6 @@ from ._collective import CollectiveCommunicator
 from ._communicator import Communicator
 from ._mpi import MPICommunicator
 from ._recycled_arrays import RecycledArrays
-from ._sum_over_processes import STOPPED, SumOverProcesses
 
 __all__ = [
     "STOPPED",

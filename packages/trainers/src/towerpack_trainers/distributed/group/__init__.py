@@ -1,11 +1,9 @@
 """The group of processes in one training: rendezvous, agreement, and detection of lost processes."""
 
-from ._connection import Connection, connect, encode, listen
-from ._handshake import Handshake
+from ._connection import Connection, Handshake, connect, encode, listen
 from ._heartbeat import Progress
 from ._process_group import ProcessGroup, check_times, join_cluster
-from ._rendezvous import call_chief, receive_calls
-from ._rendezvous_server import Connections
+from ._rendezvous import Connections, call_chief, receive_calls
 
 __all__ = [
     "Connection",

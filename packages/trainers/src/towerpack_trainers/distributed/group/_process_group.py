@@ -13,10 +13,9 @@ from typing import Any, final
 
 from .._distributed_errors import PeerLostError, describe_error, enumerate_names
 from ..cluster import Cluster, is_loopback, resolve_token, split_address
-from ._handshake import Handshake
+from ._connection import Handshake
 from ._heartbeat import HeartbeatMonitor, Progress
-from ._rendezvous import call_chief, receive_calls
-from ._rendezvous_server import Connections
+from ._rendezvous import Connections, call_chief, receive_calls
 
 __all__ = ["ProcessGroup", "check_times", "join_cluster"]
 
