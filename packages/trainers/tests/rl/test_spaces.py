@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from towerpack_trainers import ModelError
-from towerpack_trainers.rl.environments import GroupedSteps
+from towerpack_trainers.rl._environments import GroupedSteps
 
 DTYPES = ["float16", "float32", "float64"]
 

@@ -1,24 +1,14 @@
 """Agents that learn by acting in environments: models, their objectives, and trainers."""
 
-from ._distributions import Categorical, DiagonalGaussian, Distribution
-from ._objectives import A2CObjective, PolicyObjective, PPOObjective
-from ._on_policy_trainers import A2CTrainer, PPOTrainer
-from ._policy_model import PolicyModel
+from ._batch_a3c import BatchA3CTrainer, Simulators
+from ._dqn import DQNTrainer, LinearEpsilon
+from ._environments import Episode
+from ._on_policy import A2CObjective, A2CTrainer, PolicyObjective, PPOObjective, PPOTrainer
+from ._policy_evaluator import PolicyEvaluator, play_episodes
+from ._policy_model import Categorical, DiagonalGaussian, Distribution, PolicyModel
 from ._protocols import EnvironmentState, Memory, Rollout, VectorEnvironments
-from .asynchronous import BatchA3CTrainer, Simulators, VTrace, VTraceObjective, v_trace
-from .environments import Episode
-from .evaluation import PolicyEvaluator, play_episodes
-from .q_learning import (
-    DoubleQ,
-    DQNTrainer,
-    LinearEpsilon,
-    MaxQ,
-    QModel,
-    QObjective,
-    TargetAverage,
-    TargetCopy,
-    dueling,
-)
+from ._q_model import DoubleQ, MaxQ, QModel, QObjective, TargetAverage, TargetCopy, dueling
+from ._v_trace import VTrace, VTraceObjective, v_trace
 
 __all__ = [
     "A2CObjective",

@@ -1,17 +1,273 @@
-"""The description of an agent with a policy and a value estimate."""
+"""The description of an agent: its spaces, its distribution of actions, and its value estimate."""
 
 from __future__ import annotations
 
 import abc
+import math
+from typing import Any, Self, final
 
+import attrs
+import numpy as np
 import tensorflow.compat.v1 as tf
 
-from .._errors import ModelError
+from .._errors import ConfigError, ModelError
 from .._renamed import renamed_arguments
-from ._agent_model import AgentModel
-from ._distributions import Distribution
+from ..towers._model_desc import ModelDesc
 
-__all__ = ["PolicyModel"]
+__all__ = [
+    "ActionSpec",
+    "AgentModel",
+    "Categorical",
+    "DiagonalGaussian",
+    "Distribution",
+    "PolicyModel",
+    "action_spec",
+    "observation_spec",
+]
+
+
+_ADVICE = "Wrap the environments, for example with gymnasium's FlattenObservation or TransformObservation."
+
+
+@final
+@attrs.frozen
+class ActionSpec:
+    """One action, as represented in the graph.
+
+    Attributes:
+        dtype: int64 for one of several choices, else float32.
+        shape: the shape of one action; () for one of several choices.
+        space_dtype: the dtype of the environment's actions.
+        choices: the number of choices; None for continuous actions.
+        start: the number of the first choice.
+        low, high: finite bounds of each value, of `shape` and of `space_dtype`; None for choices.
+    """
+
+    dtype: tf.DType
+    shape: tuple[int, ...]
+    space_dtype: np.dtype[Any]
+    choices: int | None = None
+    start: int = 0
+    low: np.ndarray | None = None
+    high: np.ndarray | None = None
+
+    def for_environment(self, actions: np.ndarray) -> np.ndarray:
+        """Converts actions of the graph for the environment: shifted, or clipped to the bounds.
+
+        Raises:
+            ModelError: a value is NaN.
+        """
+        if self.choices is not None:
+            return np.asarray(actions + self.start if self.start else actions, self.space_dtype)
+        if np.isnan(actions).any():
+            raise ModelError(
+                "The policy returned actions that are not numbers (NaN), which no environment accepts. Its "
+                "weights have become NaN; lower the learning rate, or clip gradients with GlobalNormClip."
+            )
+        with np.errstate(over="ignore"):  # values beyond the largest float16 are clipped to the bounds
+            numbers = np.asarray(actions, self.space_dtype)
+        # Bounds rounded to another dtype could leave an action outside of the space.
+        clipped: np.ndarray = np.clip(numbers, self.low, self.high)
+        return clipped
+
+
+def observation_spec(space: Any) -> tf.TensorSpec:
+    """Returns the spec of a batch of observations in the graph.
+
+    Args:
+        space: the space of one observation: a gymnasium `Box`, or any object with `shape` and a numeric
+            `dtype`.
+
+    Raises:
+        ConfigError: the space is a composite, or does not contain arrays.
+    """
+    shape, dtype = getattr(space, "shape", None), getattr(space, "dtype", None)
+    if shape is None or dtype is None or np.dtype(dtype).kind not in "buif":
+        raise ConfigError(
+            f"Observations of an agent must be arrays of numbers, of a space such as Box; received "
+            f"{space!r}. {_ADVICE}"
+        )
+    return tf.TensorSpec([None, *shape], tf.as_dtype(np.dtype(dtype)), "observation")
+
+
+def action_spec(space: Any) -> ActionSpec:
+    """Returns the spec of an action in the graph.
+
+    Args:
+        space: the space of one action: a gymnasium `Discrete`, or a `Box` of floats.
+
+    Raises:
+        ConfigError: it is neither.
+    """
+    dtype = getattr(space, "dtype", None)
+    if getattr(space, "n", None) is not None and np.ndim(space.n) == 0 and np.dtype(dtype).kind in "iu":
+        start = int(getattr(space, "start", 0))
+        return ActionSpec(tf.int64, (), np.dtype(dtype), int(space.n), start)
+    if getattr(space, "low", None) is not None and np.dtype(dtype).kind == "f":
+        finite = np.finfo(dtype)
+        low, high = np.maximum(space.low, finite.min), np.minimum(space.high, finite.max)
+        return ActionSpec(tf.float32, tuple(space.shape), np.dtype(dtype), low=low, high=high)
+    raise ConfigError(
+        f"Actions of an agent must be of a Discrete space or of a Box of floats; received {space!r}. "
+        "Wrap the environments, for example with gymnasium's TransformAction."
+    )
+
+
+class AgentModel(ModelDesc):
+    """Describes an agent. A subclass defines the networks.
+
+    Args:
+        observation_space: the space of one observation, a gymnasium `Box`.
+        action_space: the space of one action, a gymnasium `Discrete` or a `Box` of floats.
+
+    Attributes:
+        observation_space: the given space.
+        action_space: the given space.
+
+    Raises:
+        ConfigError: agents do not support such a space.
+    """
+
+    data_from_trainer = True
+
+    def __init__(self, observation_space: Any, action_space: Any) -> None:
+        self.observation_space, self.action_space = observation_space, action_space
+        self._observation = observation_spec(observation_space)
+        self._action = action_spec(action_space)
+
+    @classmethod
+    def of(cls, envs: Any, *arguments: Any, **named: Any) -> Self:
+        """Makes the model for vector environments, or for a single one.
+
+        Args:
+            envs: an object with `single_observation_space` and `single_action_space`, or with
+                `observation_space` and `action_space`.
+            arguments, named: further arguments of the class.
+        """
+        prefix = "single_" if hasattr(envs, "single_action_space") else ""
+        spaces = (getattr(envs, f"{prefix}{kind}_space") for kind in ("observation", "action"))
+        return cls(*spaces, *arguments, **named)
+
+    def inputs(self) -> list[tf.TensorSpec]:
+        """Returns the only input of a predictor."""
+        return [self._observation]
+
+
+class Distribution(abc.ABC):
+    """A distribution of one action for each observation of a batch.
+
+    Attributes:
+        action_dtype: the dtype of its actions.
+    """
+
+    action_dtype: tf.DType
+
+    @abc.abstractmethod
+    def sample(self, rng_key: tf.Tensor) -> tf.Tensor:
+        """Draws an action for each observation.
+
+        Args:
+            rng_key: int64 of shape [2]; the same two numbers draw the same actions.
+        """
+
+    @abc.abstractmethod
+    def mode(self) -> tf.Tensor:
+        """Returns the most probable action for each observation."""
+
+    @abc.abstractmethod
+    def log_probability(self, action: tf.Tensor) -> tf.Tensor:
+        """Returns the logarithm of the probability, or of its density, of given actions: float32 [batch]."""
+
+    @abc.abstractmethod
+    def entropy(self) -> tf.Tensor:
+        """Returns the entropy in nats: float32 [batch]."""
+
+    @property
+    @abc.abstractmethod
+    def action_shape(self) -> list[int | None]:
+        """The shape of one action; for one of several choices, the number of choices instead of ()."""
+
+
+@final
+class Categorical(Distribution):
+    """One of several choices.
+
+    Args:
+        logits: float tensor of shape [batch, choices].
+    """
+
+    action_dtype = tf.int64
+
+    def __init__(self, logits: tf.Tensor) -> None:
+        self._logs = tf.nn.log_softmax(tf.cast(logits, tf.float32))
+
+    @property
+    def action_shape(self) -> list[int | None]:
+        """The number of choices."""
+        return self._logs.shape[1:].as_list()  # type: ignore[no-any-return]
+
+    @renamed_arguments(draw="rng_key")
+    def sample(self, rng_key: tf.Tensor) -> tf.Tensor:
+        """Draws choices with the Gumbel trick: the largest of logits plus noise."""
+        numbers = tf.random.stateless_uniform(tf.shape(self._logs), rng_key, minval=1e-20, maxval=1.0)
+        return tf.argmax(self._logs - tf.log(-tf.log(numbers)), 1)
+
+    def mode(self) -> tf.Tensor:
+        """Returns the most probable choices."""
+        return tf.argmax(self._logs, 1)
+
+    def log_probability(self, action: tf.Tensor) -> tf.Tensor:
+        """Returns the log-probabilities of choices."""
+        chosen = tf.one_hot(action, tf.shape(self._logs)[1], dtype=tf.float32)
+        # Not by a sum of products: if the logarithm is -inf, 0 times it is not a number.
+        return tf.reduce_sum(tf.where(chosen > 0, self._logs, tf.zeros_like(self._logs)), 1)
+
+    def entropy(self) -> tf.Tensor:
+        """Returns the entropies."""
+        return -tf.reduce_sum(tf.math.multiply_no_nan(self._logs, tf.exp(self._logs)), 1)
+
+
+@final
+class DiagonalGaussian(Distribution):
+    """Independent normal distributions of numbers.
+
+    Args:
+        mean: float tensor of shape [batch, ...].
+        log_std: logarithm of the standard deviations, of a shape that broadcasts to that of `mean`.
+    """
+
+    action_dtype = tf.float32
+
+    def __init__(self, mean: tf.Tensor, log_std: tf.Tensor) -> None:
+        self._mean = tf.cast(mean, tf.float32)
+        self._log_std = tf.cast(log_std, tf.float32) + tf.zeros_like(self._mean)
+
+    @property
+    def action_shape(self) -> list[int | None]:
+        """The shape of one action."""
+        return self._mean.shape[1:].as_list()  # type: ignore[no-any-return]
+
+    @renamed_arguments(draw="rng_key")
+    def sample(self, rng_key: tf.Tensor) -> tf.Tensor:
+        """Draws values, without any bounds."""
+        noise = tf.random.stateless_normal(tf.shape(self._mean), rng_key)
+        return self._mean + tf.exp(self._log_std) * noise
+
+    def mode(self) -> tf.Tensor:
+        """Returns the means."""
+        return self._mean
+
+    def log_probability(self, action: tf.Tensor) -> tf.Tensor:
+        """Returns the logarithms of the density of the given values."""
+        distance = (action - self._mean) * tf.exp(-self._log_std)
+        return self._sum(-0.5 * tf.square(distance) - self._log_std - 0.5 * math.log(2 * math.pi))
+
+    def entropy(self) -> tf.Tensor:
+        """Returns the entropies."""
+        return self._sum(self._log_std + 0.5 * math.log(2 * math.pi * math.e))
+
+    def _sum(self, of_numbers: tf.Tensor) -> tf.Tensor:
+        return tf.reduce_sum(of_numbers, list(range(1, of_numbers.shape.rank)))
 
 
 class PolicyModel(AgentModel):

@@ -10,7 +10,7 @@ import pytest
 from towerpack_callbacks import Callback
 from towerpack_trainers import ConfigError, TrainConfig
 from towerpack_trainers.rl import BatchA3CTrainer
-from towerpack_trainers.rl.asynchronous import TrajectoryFlow, Unroll
+from towerpack_trainers.rl._batch_a3c import TrajectoryFlow, Unroll
 
 pytestmark = pytest.mark.timeout(180)
 

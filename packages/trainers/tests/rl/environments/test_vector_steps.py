@@ -7,7 +7,7 @@ import pytest
 
 from towerpack_dataflow.replay import RolloutBuffer
 from towerpack_trainers import ConfigError, EnvironmentStepError
-from towerpack_trainers.rl.environments import FinishedEpisodes, GroupedSteps
+from towerpack_trainers.rl._environments import FinishedEpisodes, GroupedSteps
 
 MODES = ["NextStep", "SameStep", "Disabled"]
 STEPS = 40

@@ -1,27 +1,113 @@
-"""Makes the data of a training by acting in environments, one iteration at a time."""
+"""Acting: a callback makes the data of a training in environments, one iteration at a time."""
 
 from __future__ import annotations
 
 import abc
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple, cast, final
+from time import perf_counter
+from typing import Any, NamedTuple, Protocol, cast, final
 
+import attrs
 import numpy as np
 
 from towerpack_callbacks import Callback, Every
 from towerpack_inputsource import RolloutInput
 
+from .._errors import ConfigError
+from ..base import BuilderTrainer
+from ..config._train_config import TrainConfig, default_callbacks
+from ..replicate import choose_builder
+from ..towers._builder import Builder
+from ..towers._devices import choose_devices
 from ..towers._predictor import Predictor
+from ._environments import FinishedEpisodes, GroupedSteps, Transitions, VectorSteps, state_of
 from ._protocols import Environments, EnvironmentState
-from ._time_breakdown import ActingTimeBreakdown
-from .environments import GroupedSteps, Transitions, VectorSteps, state_of
 
-__all__ = ["Collector", "VectorTransition"]
+__all__ = [
+    "ActingReport",
+    "ActingTimeBreakdown",
+    "AgentTrainer",
+    "Collector",
+    "TimeBreakdown",
+    "VectorTransition",
+    "breakdown_as_text",
+]
 
 _log = logging.getLogger("towerpack_trainers")
+
+
+class TimeBreakdown(Protocol):
+    """Measures the time of a training by acting."""
+
+    @property
+    def names(self) -> Sequence[str]:
+        """The names of the rates and fractions."""
+
+    def take(self) -> dict[str, float]:
+        """Returns the rates and fractions since the last call, by name."""
+
+    def as_text(self, taken: Mapping[str, float]) -> str:
+        """Formats the return value of `take`."""
+
+
+@final
+class ActingTimeBreakdown:
+    """Sums up the time of the parts of a training.
+
+    Attributes:
+        names: the keys of the return value of `take`.
+        environment: the time of waiting for environments, in seconds.
+        inference: the time of running the policy, in seconds.
+        learner: the time of updates, in seconds.
+        frames: the number of steps of environments.
+    """
+
+    names = ("frames_per_second", "environment_share", "inference_share", "learner_share", "idle_share")
+
+    def __init__(self) -> None:
+        self._learning_since: float | None = None
+        self._restart()
+
+    def _restart(self) -> None:
+        self.environment = self.inference = self.learner = 0.0
+        self.frames = 0
+        self._since = perf_counter()
+
+    def begin_learning(self) -> None:
+        """Marks the beginning of updates."""
+        self._learning_since = perf_counter()
+
+    def end_learning(self) -> None:
+        """Marks the end of updates."""
+        if self._learning_since is not None:
+            self.learner += perf_counter() - self._learning_since
+            self._learning_since = None
+
+    def take(self) -> dict[str, float]:
+        """Returns frames per second and each part's fraction of time since the last call; resets them.
+
+        Time outside of the three parts, such as evaluations, savers and storing of steps, is idle time.
+        """
+        seconds = max(perf_counter() - self._since, 1e-9)
+        busy = (self.environment, self.inference, self.learner)
+        parts = (self.frames, *busy, max(seconds - sum(busy), 0.0))
+        self._restart()
+        return {name: part / seconds for name, part in zip(self.names, parts)}
+
+    def as_text(self, taken: Mapping[str, float]) -> str:
+        """Formats the return value of `take`: "1,234 frames/s: environment 41 %, inference 22 %, …"."""
+        return f"{taken['frames_per_second']:,.0f} frames/s: {breakdown_as_text(taken)}"
+
+
+def breakdown_as_text(taken: Mapping[str, float]) -> str:
+    """Formats the fractions among rates and fractions: "environment 41 %, inference 22 %, …"."""
+    shares = {name.removesuffix("_share"): share for name, share in taken.items() if name.endswith("_share")}
+    return ", ".join(f"{name} {share:.0%}".replace("%", " %") for name, share in shares.items())
+
+
 _ARRAYS = "environments.npz"
 # Keys of checkpoints that releases up to 0.2 wrote.
 _RENAMED_KEYS = {"turn_begin": "iteration_begin", "acts": "action_count"}
@@ -166,7 +252,9 @@ class Collector(Callback):
     def _before_train(self) -> None:
         self.time_breakdown.take()  # time before the training does not count
         if self._restored is None:
-            self.time_breakdown.in_environment(lambda: self.steps.reset(self._seed))
+            began = perf_counter()
+            self.steps.reset(self._seed)
+            self.time_breakdown.environment += perf_counter() - began
             self._begin_iteration()
         elif self._iteration_is_over():
             self._begin_iteration()
@@ -211,7 +299,9 @@ class Collector(Callback):
         predict = self._predict
         self._action_count += 1
         rng_key = np.array([self._seed, self._action_count], np.int64)
-        outputs: list[np.ndarray] = self.time_breakdown.in_inference(lambda: predict(observation, rng_key))
+        began = perf_counter()
+        outputs: list[np.ndarray] = predict(observation, rng_key)
+        self.time_breakdown.inference += perf_counter() - began
         return outputs
 
     def _transitions(self, count: int) -> Iterator[VectorTransition]:
@@ -225,7 +315,7 @@ class Collector(Callback):
         for left in reversed(range(count)):
             before, happened = list(asked), []
             for number, part in enumerate(parts):
-                happened.append(self._counted(self.time_breakdown.in_environment(part.receive)))
+                happened.append(self._receive(part))
                 if left:
                     asked[number] = self._begin(part)
             yield VectorTransition.joined(before, self.steps.joined(happened))
@@ -233,10 +323,15 @@ class Collector(Callback):
     def _begin(self, part: VectorSteps) -> tuple[np.ndarray, Sequence[np.ndarray]]:
         observation = part.observation
         outputs = self._act(observation)
-        self.time_breakdown.in_environment(lambda: part.send(outputs[0]))
+        began = perf_counter()
+        part.send(outputs[0])
+        self.time_breakdown.environment += perf_counter() - began
         return observation, outputs
 
-    def _counted(self, happened: Transitions) -> Transitions:
+    def _receive(self, part: VectorSteps) -> Transitions:
+        began = perf_counter()
+        happened = part.receive()
+        self.time_breakdown.environment += perf_counter() - began
         valid = int(np.count_nonzero(happened.valid))
         self.time_breakdown.frames += valid
         self.trainer.loop.env_steps += valid
@@ -282,3 +377,108 @@ class Collector(Callback):
         _log.warning("Environment state is not restorable; resetting all environments.")
         self.steps.reset(self._seed + self._action_count)
         self._begin_anew()
+
+
+@final
+class ActingReport(Callback):
+    """Records the returns of finished episodes, and the fraction of time of each part, once per epoch.
+
+    Args:
+        episodes: the finished episodes of the training's environments.
+        time_breakdown: the fractions of time.
+    """
+
+    def __init__(self, episodes: FinishedEpisodes, time_breakdown: TimeBreakdown) -> None:
+        self._episodes, self._breakdown = episodes, time_breakdown
+
+    def produces(self) -> Sequence[str]:
+        """Returns the names of the statistics."""
+        return ["mean_return", "episodes", *self._breakdown.names]
+
+    def headlines(self) -> Sequence[str]:
+        """Returns the name of the return only; the fractions have a separate line."""
+        return ["mean_return"]
+
+    def _trigger_epoch(self) -> None:
+        # Episodes may end at the same time, in the simulators' thread.
+        monitors, last = self.trainer.monitors, list(self._episodes.last)
+        monitors.put_scalar("episodes", len(self._episodes.take_new()))
+        # Before the end of the first episode there is no return to report.
+        mean = float(np.mean([each.total for each in last])) if last else np.nan
+        monitors.put_scalar("mean_return", mean)
+        taken = self._breakdown.take()
+        for name, value in taken.items():
+            monitors.put_scalar(name, value)
+        monitors.put_message(self._breakdown.as_text(taken))
+
+
+_TURNS_IN_EPOCH = 10
+
+
+class AgentTrainer(BuilderTrainer):
+    """Trains a model of one cost on data that a collector makes.
+
+    Args:
+        config: the training; its data comes from the collector.
+        collector: makes the data, one iteration at a time.
+        updates: the number of updates in an iteration.
+        devices: devices, or their number; None for one.
+
+    Raises:
+        ConfigError: the configuration does not suit this trainer.
+    """
+
+    def __init__(
+        self,
+        config: TrainConfig,
+        collector: Collector,
+        updates: int,
+        devices: int | Sequence[str] | None,
+    ) -> None:
+        if devices is not None:
+            self.devices = choose_devices(devices, None)
+        self._collector = collector
+        extra = default_callbacks() if config.extra_callbacks is None else config.extra_callbacks
+        steps = config.steps_per_epoch
+        super().__init__(
+            attrs.evolve(
+                config,
+                steps_per_epoch=updates * _TURNS_IN_EPOCH if steps is None else steps,
+                extra_callbacks=[*extra, collector],
+            )
+        )
+
+    def explain(self) -> str:
+        """Describes the training, as `Trainer.explain` does, and the acting."""
+        return f"{super().explain()}\n{self._collector.describe()}"
+
+    def _setup(self) -> None:
+        self._collector.prepare(self.seed, max(len(self.devices), 1))
+        super()._setup()
+
+    def _make_builder(self) -> Builder:
+        return choose_builder(self.devices, self.seed) if self.devices else super()._make_builder()
+
+    def _own_callbacks(self) -> list[Callback]:
+        report = ActingReport(self._collector.steps.episodes, self._collector.time_breakdown)
+        return [*super()._own_callbacks(), report]
+
+
+def updates_of(trainer: str, batches: int, devices: int | Sequence[str] | None) -> int:
+    """Returns the number of updates for the given number of batches.
+
+    Args:
+        trainer: the trainer's name, for messages.
+        batches: the number of batches in an iteration.
+        devices: devices, or their number; None for one.
+
+    Raises:
+        ConfigError: the batches cannot be divided evenly among the towers.
+    """
+    towers = 1 if devices is None else len(choose_devices(devices, None))
+    if batches % towers:
+        raise ConfigError(
+            f"{trainer}: an iteration has {batches} batches, which cannot be divided evenly among {towers} "
+            "towers. Choose steps, batch_size or epochs so that the number of batches is a multiple."
+        )
+    return batches // towers
