@@ -1,6 +1,6 @@
-"""Runs Tensorpack's examples as they are, by towerpack-compat, on small made data, and prints a table.
+"""Runs Tensorpack's examples by towerpack-compat, as they are and after `migrate`, on small made data.
 
-Run it with the path of a checkout of Tensorpack's examples; it downloads nothing:
+It prints a table. Run it with the path of a checkout of Tensorpack's examples; it downloads nothing:
 
     python oracles/tensorpack_programs/run.py /path/to/examples [--only mnist] [--steps 3] [--folder work]
 """
@@ -11,53 +11,54 @@ import argparse
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
 import time
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from made_data import make
 
 HERE = Path(__file__).parent
 LONGEST_SECONDS = 1800
+WAYS = {"as it is": "runs", "after migrate": "migrated"}
 
 
 def main() -> int:
-    """Runs the programs, and returns how many failed that Tensorpack itself can run."""
+    """Runs the programs, and returns 1 if one failed that Tensorpack itself can run."""
     options = _options()
     folder = Path(options.folder or tempfile.mkdtemp()).resolve()
-    data, weights = folder / "data", folder / "weights"
-    make(data)
-    weights.mkdir(exist_ok=True)
+    make(folder / "data")
+    (folder / "weights").mkdir(exist_ok=True)
     programs = tomllib.loads((HERE / "programs.toml").read_text(encoding="utf-8"))
     shared = programs.pop("shared")
-    failed = 0
-    print("| program | runs as it is | figure | seconds |\n| --- | --- | --- | --- |", flush=True)
+    ways = [way for way in WAYS if options.way in (None, way)]
+    failed = dict.fromkeys(ways, 0)
+    columns = ["program", *(f"runs {way}" for way in ways), "figure", "seconds"]
+    print(f"| {' | '.join(columns)} |\n|{' --- |' * len(columns)}", flush=True)
     for name, program in programs.items():
         if not re.search(options.only, name):
             continue
-        places = {"data": data, "weights": weights, "examples": options.examples, "runs": folder / "runs"}
         written = [part for text in program.get("arguments", []) for part in shared.get(text, [text])]
-        arguments = [text.format(**places) for text in written]
-        start = time.monotonic()
-        place = folder / "runs" / re.sub("[/#]", "-", name)
-        place.mkdir(parents=True, exist_ok=True)
-        script = str(Path(options.examples) / name.partition("#")[0])
-        made = [text.format(**places) for text in program.get("weights", [])]
-        result = _make_weights(made, script, arguments, place, data)
-        steps = str(program.get("steps", options.steps))
-        run = ["-m", "towerpack_compat", "run", "--dry-run", steps, script, *arguments]
-        result = result or _run(run, place, data, program.get("gpus"))
-        said = "yes" if result == "" else f"no: {result}"
-        if result and "broken" in program:
-            said = f"no; nor by Tensorpack: {program['broken']}"
-        failed += said.startswith("no: ")
-        figure = _figure(place, program.get("figure"))
-        print(f"| {name} | {said} | {figure} | {time.monotonic() - start:.0f} |", flush=True)
-    print(f"\n{failed} failed")
-    return min(failed, 1)
+        program = {"steps": options.steps, **program, "arguments": written}
+        cells, figures, seconds = [], [], []
+        for way in ways:
+            start = time.monotonic()
+            said, figure = _result(name, program, Path(options.examples).resolve(), folder, way)
+            seconds.append(f"{time.monotonic() - start:.0f}")
+            if said.startswith("no") and "broken" in program:
+                said = f"no; nor by Tensorpack: {program['broken']}"
+            failed[way] += said.startswith("no: ")
+            cells.append(said)
+            figures += [figure] if figure else []
+        shown = f"{program['figure']} {', '.join(figures)}" if figures else ""
+        print(f"| {' | '.join([name, *cells, shown, ', '.join(seconds)])} |", flush=True)
+    print("\n" + "; ".join(f"{count} failed {way}" for way, count in failed.items()))
+    return int(any(failed.values()))
 
 
 def _options() -> argparse.Namespace:
@@ -67,21 +68,63 @@ def _options() -> argparse.Namespace:
     parser.add_argument("examples", help="the folder of Tensorpack's examples")
     parser.add_argument("--only", default="", help="a regular expression of the programs to run")
     parser.add_argument("--steps", type=int, default=3, help="the steps of each training")
+    parser.add_argument("--way", choices=WAYS, help="fill this column alone")
     parser.add_argument("--folder", help="where data and outputs go")
     return parser.parse_args()
 
 
-def _make_weights(made: list[str], script: str, arguments: list[str], place: Path, data: Path) -> str:
+def _result(name: str, program: Mapping[str, Any], examples: Path, folder: Path, way: str) -> tuple[str, str]:
+    """Runs a program, and returns the cell of the table and the figure, or "" without one."""
+    runs, data = folder / WAYS[way], folder / "data"
+    place = runs / re.sub("[/#]", "-", name)
+    place.mkdir(parents=True, exist_ok=True)
+    marks = 0
+    if way == "after migrate":
+        inside = name.partition("/")[0]
+        marks = _migrate(examples / inside, folder / "programs" / inside)
+        examples = folder / "programs"
+    places = {"data": data, "weights": folder / "weights", "examples": examples, "runs": runs}
+    arguments, made = (
+        [text.format(**places) for text in program.get(key, ())] for key in ("arguments", "weights")
+    )
+    command = [str(examples / name.partition("#")[0]), *arguments]
+    said = _make_weights(made, command, place, data)
+    settings = {"CUDA_VISIBLE_DEVICES": program["gpus"]} if "gpus" in program else {}
+    steps = str(program["steps"])
+    if way == "as it is":
+        command = ["-m", "towerpack_compat", "run", "--dry-run", steps, *command]
+    else:
+        settings["TOWERPACK_COMPAT_DRY_RUN"] = steps
+    said = said or _run(command, place, data, settings)
+    cell = f"no: {said}" if said else "yes" if not marks else f"yes; migrate marks {marks} lines"
+    return cell, _figure(place, program.get("figure"))
+
+
+def _migrate(source: Path, target: Path) -> int:
+    """Copies a folder of examples, migrates the copy, and returns the number of lines left to a person."""
+    marks = target.with_suffix(".marks")
+    if not marks.exists():
+        shutil.copytree(source, target, dirs_exist_ok=True)
+        command = [sys.executable, "-m", "towerpack_compat", "migrate", "--write", str(target)]
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode not in (0, 3):
+            raise SystemExit(f"migrate {source}: {done.stderr}")
+        marks.write_text(done.stderr)
+        assert bool(done.returncode) == bool(done.stderr.strip()), done
+    return len(marks.read_text().splitlines())
+
+
+def _make_weights(made: list[str], command: list[str], place: Path, data: Path) -> str:
     """Makes the weights that a program loads, a path and the kind of their names, unless they are there."""
     if not made or (place / made[0]).exists():
         return ""
-    said = _run([str(HERE / "made_weights.py"), *made, script, *arguments], place, data)
+    said = _run([str(HERE / "made_weights.py"), *made, *command], place, data, {})
     if said:
         (place / made[0]).unlink(missing_ok=True)
     return said and f"its weights: {said}"
 
 
-def _run(command: list[str], place: Path, data: Path, gpus: str | None = None) -> str:
+def _run(command: list[str], place: Path, data: Path, settings: Mapping[str, str]) -> str:
     """Runs a command of Python in a folder, and returns its last line if it fails, else ""."""
     modules = os.pathsep.join(filter(None, [str(HERE / "modules"), os.environ.get("PYTHONPATH")]))
     settings = {
@@ -89,7 +132,8 @@ def _run(command: list[str], place: Path, data: Path, gpus: str | None = None) -
         "TF_CPP_MIN_LOG_LEVEL": "2",
         "MPLBACKEND": "agg",
         "PYTHONPATH": modules,
-    } | ({"CUDA_VISIBLE_DEVICES": gpus} if gpus else {})
+        **settings,
+    }
     with open(place / "output.txt", "w") as output:
         try:
             done = subprocess.run(
@@ -116,7 +160,7 @@ def _figure(place: Path, name: str | None) -> str:
     for path in place.glob("train_log/*/stats.json"):
         for row in reversed(json.loads(path.read_text())):
             if name in row:
-                return f"{name} {row[name]:.4g}"
+                return f"{row[name]:.4g}"
     return ""
 
 

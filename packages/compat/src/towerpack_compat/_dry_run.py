@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-__all__ = ["EVALUATION_BATCHES", "dry_run_steps", "limits", "set_dry_run"]
+__all__ = ["EVALUATION_BATCHES", "dry_run_steps", "limits", "open_no_windows", "set_dry_run"]
 
 EVALUATION_BATCHES = 2
 _VARIABLE = "TOWERPACK_COMPAT_DRY_RUN"
@@ -29,3 +29,13 @@ def limits(steps_per_epoch: int, starting_epoch: int, max_epoch: int) -> tuple[i
     """Returns the number of steps of an epoch, and the last epoch."""
     steps = dry_run_steps()
     return (steps_per_epoch, max_epoch) if steps is None else (min(steps, steps_per_epoch), starting_epoch)
+
+
+def open_no_windows() -> None:
+    """Disables OpenCV's windows: a dry run has no user to close them, and a server has no screen."""
+    try:
+        import cv2
+    except ImportError:
+        return
+    for name in ("imshow", "waitKey", "namedWindow", "setMouseCallback", "destroyWindow"):
+        setattr(cv2, name, lambda *_arguments, **_named: -1)

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ._dry_run import dry_run_steps, open_no_windows
 from ._finder import VERSION, TensorpackFinder, refuse_the_real_one
 from ._old_methods import add_to_augmentors, add_to_flows
 
@@ -86,6 +87,8 @@ def install(*, report: bool = True) -> None:
         setattr(np, name, _OF_NUMPY[name])
     builtins.__import__ = _import_for_users
     _prepare_children()
+    if dry_run_steps() is not None:
+        open_no_windows()
     if report:
         print(f"towerpack-compat: `tensorpack` is Tensorpack {VERSION}'s interface over Towerpack")
         print("towerpack-compat: `tensorflow` is TensorFlow 1's interface, except in installed packages")

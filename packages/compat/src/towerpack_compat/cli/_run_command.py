@@ -27,20 +27,9 @@ def add_run_command(commands: argparse._SubParsersAction[argparse.ArgumentParser
 def _run(options: argparse.Namespace) -> int:
     if options.dry_run is not None:
         set_dry_run(options.dry_run)
-        _open_no_windows()
     install()
     sys.argv = [options.script, *options.arguments]
     # As in Python, imports search the folder of the script, not the current directory.
     sys.path[0] = os.path.dirname(os.path.realpath(options.script))
     runpy.run_path(options.script, run_name="__main__")
     return 0
-
-
-def _open_no_windows() -> None:
-    """Disables OpenCV's windows: a dry run has no user to close them, and a server has no screen."""
-    try:
-        import cv2
-    except ImportError:
-        return
-    for name in ("imshow", "waitKey", "namedWindow", "setMouseCallback", "destroyWindow"):
-        setattr(cv2, name, lambda *_arguments, **_named: -1)
