@@ -95,8 +95,8 @@ def _result(name: str, program: Mapping[str, Any], examples: Path, folder: Path,
         command = ["-m", "towerpack_compat", "run", "--dry-run", steps, *command]
     else:
         settings["TOWERPACK_COMPAT_DRY_RUN"] = steps
-    said = said or _run(command, place, data, settings)
-    cell = f"no: {said}" if said else "yes" if not marks else f"yes; migrate marks {marks} lines"
+    said = said or _run([*program.get("python", ()), *command], place, data, settings)
+    cell = f"no: {said}" if said else "yes" if not marks else f"yes; lines that migrate marked: {marks}"
     return cell, _figure(place, program.get("figure"))
 
 

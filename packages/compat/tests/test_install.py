@@ -72,7 +72,23 @@ def test_parts_of_contrib_and_whole_floats_as_dimensions(python) -> None:
 def test_names_that_numpy_has_removed_are_back(python) -> None:
     code = INSTALLED + "import numpy as np; print(np.zeros(2, np.float).dtype, np.int(3), np.bool(1))"
     code += "; print(np.dtype(np.sctypes['uint'][1]))"
-    assert python(code=code).split() == ["float64", "3", "True", "uint16"]
+    code += "; print(np.float_ is np.float64, np.Inf, np.long(2), np.in1d([1, 2], [2]))"
+    printed = python(code=code).split()
+    assert printed == ["float64", "3", "True", "uint16", "True", "inf", "2", "[False", "True]"]
+
+
+def test_methods_that_arrays_have_lost_are_back(python) -> None:
+    code = INSTALLED + "import numpy as np\narray = np.array([[1, 5], [7, 2]], '>i2')\n"
+    code += "print(array.tostring() == array.tobytes(), array.ptp(), array.ptp(axis=0))\n"
+    code += "print(array.newbyteorder()[0, 0])"
+    assert python(code=code).split() == ["True", "6", "[6", "3]", "256"]
+
+
+def test_a_dry_run_opens_no_windows_in_a_migrated_script(python, monkeypatch) -> None:
+    monkeypatch.setenv("TOWERPACK_COMPAT_DRY_RUN", "3")
+    pytest.importorskip("cv2")
+    code = INSTALLED + "import cv2, numpy; cv2.imshow('a', numpy.zeros((4, 4, 3))); print(cv2.waitKey(0))"
+    assert python(code=code).split() == ["-1"]
 
 
 def test_the_real_tensorpack_is_refused_by_name(python, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 
 __all__ = ["EVALUATION_BATCHES", "dry_run_steps", "limits", "open_no_windows", "set_dry_run"]
@@ -33,9 +34,8 @@ def limits(steps_per_epoch: int, starting_epoch: int, max_epoch: int) -> tuple[i
 
 def open_no_windows() -> None:
     """Disables OpenCV's windows: a dry run has no user to close them, and a server has no screen."""
-    try:
+    with contextlib.suppress(ImportError):
         import cv2
-    except ImportError:
-        return
-    for name in ("imshow", "waitKey", "namedWindow", "setMouseCallback", "destroyWindow"):
-        setattr(cv2, name, lambda *_arguments, **_named: -1)
+
+        for name in ("imshow", "waitKey", "namedWindow", "setMouseCallback", "destroyWindow"):
+            setattr(cv2, name, lambda *_arguments, **_named: -1)

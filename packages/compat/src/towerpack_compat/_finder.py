@@ -43,26 +43,19 @@ class _Module(types.ModuleType):
 
     def _found(self, inside: str, name: str) -> Any:
         module = f"{inside}.{name}".removeprefix(".")
-        known = module_names().get(inside, ())
-        own = own_names()
-        if name == "tfv1" or (not inside and name == "tf"):
+        if name == "tfv1" or module == "tf":
             return importlib.import_module("towerpack_compat.tensorflow1").tensorflow()
-        if name in known or (not inside and name in star_names("")) or own.get(name) == _own_module(inside):
-            try:
-                return resolve(name)
-            except KeyError:
-                pass  # a module, or a name that is not public
-        place = {**star_modules(), "sessinit": "tfutils.sessinit"}.get(name, module)
-        if module in module_names() or module in _OWN_MODULES:
-            return importlib.import_module(f"{_ROOT}.{module}")
-        if not inside and place in module_names():
-            return importlib.import_module(f"{_ROOT}.{place}")
-        if inside in _OWN_MODULES:
+        if inside in _OWN_MODULES and module not in module_names():
             return getattr(importlib.import_module(_OWN_MODULES[inside]), name)
         try:
-            return resolve(name)  # the module of an older release of Tensorpack
+            return resolve(name)  # any public name: older releases of Tensorpack have it in other modules
         except KeyError:
-            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}") from None
+            pass
+        if not inside:
+            module = {**star_modules(), "sessinit": "tfutils.sessinit"}.get(name, module)
+        if module in module_names() or module in _OWN_MODULES:
+            return importlib.import_module(f"{_ROOT}.{module}")
+        raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
 
 
 # Modules with names outside of the table.
@@ -71,10 +64,6 @@ _OWN_MODULES = {
     "utils.logger": "towerpack_compat.tensorpack.utils.logger",
     "libinfo": "towerpack_compat.tensorpack.compat",
 }
-
-
-def _own_module(inside: str) -> str:
-    return f"tensorpack.{inside}"
 
 
 def available(names: Sequence[str]) -> list[str]:

@@ -11,41 +11,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from ._dry_run import dry_run_steps, open_no_windows
 from ._finder import VERSION, TensorpackFinder, refuse_the_real_one
 from ._old_methods import add_to_augmentors, add_to_flows
+from ._old_numpy import add_to_numpy
 
 __all__ = ["install"]
 
-# Names that NumPy 1.24 and 2.0 removed, with the values that NumPy's release notes give.
-_OF_NUMPY: dict[str, Any] = {
-    **{kind.__name__: kind for kind in (bool, int, float, complex, object, str)},
-    "long": int,
-    "unicode": str,
-    "float_": np.float64,
-    "complex_": np.complex128,
-    "string_": np.bytes_,
-    "unicode_": np.str_,
-    "Inf": np.inf,
-    "Infinity": np.inf,
-    "NaN": np.nan,
-    "alltrue": np.all,
-    "sometrue": np.any,
-    "product": np.prod,
-    "cumproduct": np.cumprod,
-    "round_": np.round,
-    "row_stack": np.vstack,
-    "sctypes": {
-        "int": [np.int8, np.int16, np.int32, np.int64],
-        "uint": [np.uint8, np.uint16, np.uint32, np.uint64],
-        "float": [np.float16, np.float32, np.float64, np.longdouble],
-        "complex": [np.complex64, np.complex128, np.clongdouble],
-        "others": [bool, object, bytes, str, np.void],
-    },
-    "in1d": lambda first, second, **options: np.isin(np.ravel(first), second, **options),
-}
 _CHILDREN = str(Path(__file__).parent / "children")
 # Code below these directories is not part of the user's program.
 _LIBRARIES = tuple(
@@ -82,9 +54,7 @@ def install(*, report: bool = True) -> None:
     add_to_flows()
     add_to_augmentors()
     sys.meta_path.insert(0, TensorpackFinder())
-    missing = [name for name in _OF_NUMPY if name not in vars(np)]
-    for name in missing:
-        setattr(np, name, _OF_NUMPY[name])
+    missing = add_to_numpy()
     builtins.__import__ = _import_for_users
     _prepare_children()
     if dry_run_steps() is not None:

@@ -225,6 +225,14 @@ def test_names_that_numpy_has_removed_become_those_of_python():
     assert rewritten(f"{script}np.in1d\n").startswith(INSTALL)
 
 
+def test_the_bytes_of_an_array_have_numpys_new_name():
+    script = (
+        "from tensorpack import BatchData\ncv2.imencode('.jpg', img)[1].tostring()\netree.tostring(root)\n"
+    )
+    after = rewritten(script)
+    assert after.endswith("cv2.imencode('.jpg', img)[1].tobytes()\netree.tostring(root)\n")
+
+
 def test_a_module_keeps_what_other_files_take_from_it():
     scripts = {
         "common": "from tensorpack import *\n",

@@ -21,7 +21,7 @@ from towerpack_compat.tensorpack.datasets import BatchDataByShape, DataFromQueue
 from towerpack_compat.tensorpack.serializers import LMDBSerializer, NumpySerializer, TFRecordSerializer
 from towerpack_compat.tensorpack.utils import logger, viz
 from towerpack_compat.tensorpack.utils.stats import BinaryStatistics, OnlineMoments, RatioCounter
-from towerpack_dataflow import DataFromList, LMDBData
+from towerpack_dataflow import DataFromList, LMDBData, MapData
 from towerpack_dataflow.augment import CropTransform, ImageAugmentor, RandomCrop
 
 
@@ -162,6 +162,70 @@ def test_files_of_flows_are_pickles_as_tensorpack_writes_and_reads_them(kind, na
     if kind is NumpySerializer:
         with np.load(path, allow_pickle=True) as arrays:
             assert arrays["buffer"].dtype == object and len(arrays["buffer"]) == 2
+
+
+def test_an_interrupted_writer_leaves_no_lmdb_file(tmp_path) -> None:
+    add_to_flows()
+
+    def fails(_datapoint: Any) -> Any:
+        raise ArithmeticError
+
+    with pytest.raises(ArithmeticError):
+        LMDBSerializer.save(MapData(DataFromList([[1]]), fails), str(tmp_path / "a.lmdb"))
+    assert not [*tmp_path.iterdir()]
+    LMDBSerializer.save(DataFromList([[1]]), str(tmp_path))
+    assert [path.name for path in tmp_path.iterdir()] == ["data.mdb"]
+
+
+def test_a_program_of_simulators_ends(tmp_path) -> None:
+    pytest.importorskip("zmq")
+    (tmp_path / "program.py").write_text(_SIMULATORS)
+    command = [sys.executable, "-m", "towerpack_compat", "run", "program.py"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split()[-4:] == ["received", "7", "left", "ended"]
+
+
+# A3C's master waits for simulators at a socket; its exit handler closes the socket, which is not safe.
+_SIMULATORS = """
+import atexit, multiprocessing, threading
+from tensorpack.utils.concurrency import ensure_proc_terminate, start_proc_mask_signal
+import zmq
+
+class Simulator(multiprocessing.Process):
+    def run(self):
+        socket = zmq.Context().socket(zmq.PUSH)
+        socket.connect(NAME)
+        socket.send(b"7")
+        threading.Event().wait()
+
+class Master(threading.Thread):
+    def __init__(self):
+        super().__init__(daemon=True)
+        self.received, self.context = threading.Event(), zmq.Context()
+        self.socket = self.context.socket(zmq.PULL)
+        self.socket.bind(NAME)
+        atexit.register(self.end)
+    def run(self):
+        try:
+            while True:
+                print("received", self.socket.recv().decode(), flush=True)
+                self.received.set()
+        except zmq.ContextTerminated:
+            print("left", flush=True)
+    def end(self):
+        self.socket.close()
+        self.context.term()
+        print("ended", flush=True)
+
+NAME = f"ipc://@simulators-{multiprocessing.current_process().pid}"
+simulator = Simulator()
+ensure_proc_terminate(simulator)
+start_proc_mask_signal(simulator)
+master = Master()
+start_proc_mask_signal(master)
+assert master.received.wait(30)
+"""
 
 
 def test_a_fixed_seed_repeats_the_order_of_flows() -> None:

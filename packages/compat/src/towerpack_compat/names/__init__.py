@@ -12,6 +12,7 @@ __all__ = [
     "call_rules",
     "counterparts",
     "module_names",
+    "numpy_table",
     "own_names",
     "star_modules",
     "star_names",
@@ -64,6 +65,11 @@ def module_names() -> dict[str, list[str]]:
             found.setdefault(parent, []).extend(names)
             parent = parent.rpartition(".")[0]
     return found
+
+
+def numpy_table() -> dict[str, dict[str, Any]]:
+    """Returns the names that NumPy removed, and their replacements in Python and in NumPy."""
+    return _table("numpy")
 
 
 def star_names(package: str) -> list[str]:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 import towerpack_dataflow as flows
+from towerpack_dataflow.storage import create_path
 
 from .utils.functions import dumps
 
@@ -34,14 +35,15 @@ class LMDBSerializer:
         """Writes a flow to a file, or into an empty folder, in one transaction."""
         import lmdb
 
-        is_folder = os.path.isdir(path)
-        assert not os.path.isfile(f"{path}/data.mdb" if is_folder else path), f"LMDB file {path} exists!"
-        database, keys = lmdb.open(path, subdir=is_folder, map_size=2**41, meminit=False), []
-        with database, database.begin(write=True) as transaction:
-            for number, datapoint in enumerate(_datapoints(df)):
-                keys.append(b"%08d" % number)
-                transaction.put(keys[-1], dumps(datapoint))
-            transaction.put(b"__keys__", dumps(keys))
+        path, keys = f"{path}/data.mdb" if os.path.isdir(path) else path, []
+        assert not os.path.isfile(path), f"LMDB file {path} exists!"
+        with create_path(path) as new:  # which holds a lock
+            database = lmdb.open(new, subdir=False, map_size=2**41, meminit=False, lock=False)
+            with database, database.begin(write=True) as transaction:
+                for number, datapoint in enumerate(_datapoints(df)):
+                    keys.append(b"%08d" % number)
+                    transaction.put(keys[-1], dumps(datapoint))
+                transaction.put(b"__keys__", dumps(keys))
 
 
 class TFRecordSerializer:

@@ -1,16 +1,11 @@
 """Rewrites scripts written for Tensorpack to Towerpack; needs the extra `[migrate]`."""
 
-from ._migrate_script import Migration, Place, migrate_source
-from ._name_table import CallChange, Counterpart, Entry, NameTable, read_calls, read_names
+from ._migrate_script import Migration, migrate_source
+from ._name_table import read_calls, read_names
 from ._program import migrate_files, python_files, write_migration
 
 __all__ = [
-    "CallChange",
-    "Counterpart",
-    "Entry",
     "Migration",
-    "NameTable",
-    "Place",
     "migrate_files",
     "migrate_source",
     "python_files",

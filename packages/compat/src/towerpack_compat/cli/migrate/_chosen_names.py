@@ -8,6 +8,7 @@ from typing import final
 import attrs
 import libcst as cst
 
+from ...names import numpy_table
 from ._call_arguments import has_equal_call, hopeless_arguments
 from ._findings import Findings
 from ._imported_names import Imported, ImportedNames, is_of
@@ -19,10 +20,8 @@ __all__ = ["Choice", "NameChooser", "chain_of"]
 _AUGMENT = "tensorpack.dataflow.imgaug"
 # Names that `tf.compat.v1` of TensorFlow 2.16 lacks or takes from Keras 3.
 _OF_INSTALL = ("contrib", "estimator", "keras", "layers", "nn.rnn_cell")
-# Names that NumPy removed: those that Python has too, and those that only `install` restores.
+# Names that NumPy removed and Python has, too.
 _BUILTINS = ("bool", "complex", "float", "int", "object", "str")
-_OF_NUMPY = ("Inf", "Infinity", "NaN", "alltrue", "complex_", "cumproduct", "float_", "in1d", "long")
-_ALSO_OF_NUMPY = ("product", "round_", "row_stack", "sometrue", "string_", "unicode", "unicode_")
 # Placeholders for trainers of a library that `towerpack_compat` does not support.
 _OVER_PROCESSES = "#training-over-processes"
 
@@ -66,6 +65,7 @@ class NameChooser:
         self._taken = taken
         self._exported = exported
         self._kept = kept
+        self._of_numpy = {*numpy_table()["python"], *numpy_table()["numpy"], "in1d", "sctypes"}
 
     def choose(
         self, chain: list[cst.BaseExpression], call: cst.Call | None, findings: Findings
@@ -131,10 +131,9 @@ class NameChooser:
     def _numpy(self, chain: list[cst.BaseExpression], findings: Findings) -> Mapping[cst.CSTNode, Choice]:
         for part in chain:
             name = self._resolved(part).path.removeprefix("numpy.")
-            if name in (*_OF_NUMPY, *_ALSO_OF_NUMPY) or (name in _BUILTINS and name in self._taken):
-                findings.needs_install = True
-            elif name in _BUILTINS:
+            if name in _BUILTINS and name not in self._taken:
                 return {part: Choice("", name)}
+            findings.needs_install |= name in self._of_numpy
         return {}
 
     def _tensorpack(

@@ -74,6 +74,8 @@ class FlowClasses:
         name, owner = function.attr.value, function.value
         if self._in_flow() and name in _OF_RNG and _is_of_self(owner) and _attribute(owner) == "rng":
             return _with_shape(call.with_changes(func=function.with_changes(attr=cst.Name(_OF_RNG[name]))))
+        if name == "tostring" and not call.args:  # of arrays, until NumPy 2.3
+            return call.with_changes(func=function.with_changes(attr=cst.Name("tobytes")))
         if name not in _METHODS or call.args:
             return call
         if self._in_flow() and self._rename and _is_of_self(owner):

@@ -47,11 +47,7 @@ _WITH_STEP = {"process_scalar": 4, "process_summary": 3}
 
 def _without_step(function: Any) -> Any:
     count = function.__code__.co_argcount
-
-    def process(self: Any, *values: Any) -> None:
-        function(self, *values[: count - 1])
-
-    return process
+    return lambda self, *values: function(self, *values[: count - 1])
 
 
 class NoOpMonitor(MonitorBase):

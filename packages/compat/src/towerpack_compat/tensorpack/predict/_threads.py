@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import contextlib
 import queue
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
@@ -66,11 +67,9 @@ class _Worker(StoppableThread, ShareSessionThread):
 
     def _take(self) -> list[Any]:
         taken = [self._requests.get()]
-        while len(taken) < self._most:
-            try:
+        with contextlib.suppress(queue.Empty):
+            while len(taken) < self._most:
                 taken.append(self._requests.get_nowait())
-            except queue.Empty:
-                break
         return taken
 
 

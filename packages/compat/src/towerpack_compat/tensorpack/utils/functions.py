@@ -131,10 +131,9 @@ def execute_only_once() -> bool:
     """Returns whether this is the first call in its line of code."""
     frame = sys._getframe(1)
     key = (frame.f_code.co_filename, frame.f_lineno)
-    if key in _executed:
-        return False
+    is_new = key not in _executed
     _executed.add(key)
-    return True
+    return is_new
 
 
 def get_data_format(data_format: str, keras_mode: bool = True) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import multiprocessing.util
 import queue
 import signal
 import subprocess
@@ -24,9 +25,12 @@ __all__ = [
     "subproc_call",
 ]
 
+# Its exit handler waits for processes, and has to run after `ensure_proc_terminate` ends them.
+assert multiprocessing.util
 # In a queue, it ends the thread that reads the queue.
 DIE = object()
 _POLL_SECONDS = 0.2
+_LEAVE_SECONDS = 5
 
 
 class StoppableThread(threading.Thread):
@@ -163,10 +167,22 @@ def mask_sigint() -> Iterator[bool]:
 
 
 def start_proc_mask_signal(proc: Any) -> None:
-    """Starts processes that ignore Ctrl-C."""
+    """Starts processes, or threads, that ignore Ctrl-C."""
     with mask_sigint():
         for each in proc if isinstance(proc, (list, tuple)) else [proc]:
             each.start()
+            if hasattr(getattr(each, "context", None), "term"):
+                atexit.register(_end_receiving, each)
+
+
+def _end_receiving(simulator: Any) -> None:
+    """Closes the sockets of a `SimulatorMaster`, which waits at one: it has to leave the socket before."""
+    ends = threading.Thread(target=simulator.context.term, daemon=True)
+    ends.start()
+    simulator.join(_LEAVE_SECONDS)
+    for socket in [*simulator.context._sockets]:
+        socket.close(linger=0)
+    ends.join(_LEAVE_SECONDS)
 
 
 def subproc_call(cmd: str, timeout: float | None = None) -> tuple[bytes, int]:

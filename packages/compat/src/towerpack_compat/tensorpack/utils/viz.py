@@ -84,18 +84,18 @@ class _Grid:
     ) -> None:
         self._height, self._width, channels = patches.shape[1:]
         self._border = int(0.05 * min(self._height, self._width)) if border is None else border
+        self._high, self._wide = self._height + self._border, self._width + self._border
         self._rows, self._columns, self._color = rows, columns, color
         self._channels = max(channels, 1 if isinstance(color, int) else 3)
 
     def draw(self, patches: np.ndarray) -> np.ndarray:
         """Returns the image of all patches."""
         assert self._rows * self._columns >= len(patches), f"{self._rows}*{self._columns} < {len(patches)}"
-        high, wide = self._height + self._border, self._width + self._border
-        size = (self._rows * high - self._border, self._columns * wide - self._border, self._channels)
-        canvas = np.empty(size, np.uint8)
+        height, width = self._rows * self._high - self._border, self._columns * self._wide - self._border
+        canvas = np.empty((height, width, self._channels), np.uint8)
         canvas[...] = self._color
         for number, patch in enumerate(patches):
-            top, left = (number // self._columns) * high, (number % self._columns) * wide
+            top, left = (number // self._columns) * self._high, (number % self._columns) * self._wide
             canvas[top : top + self._height, left : left + self._width] = patch
         return canvas
 
@@ -103,9 +103,7 @@ class _Grid:
         """Shows an image, and calls a function with each clicked patch and its index."""
 
         def click(_image: Any, x: int, y: int) -> None:
-            number = (
-                y // (self._height + self._border) * self._columns + x // (self._width + self._border) + first
-            )
+            number = y // self._high * self._columns + x // self._wide + first
             if number < len(patches):
                 on_click(patches[number], number)
 
