@@ -21,8 +21,7 @@ from ._errors import (
 from .actions._run_ops import CallbackFactory, CheckNumerics, RunOp, RunUpdateOps, Seed, StartProcOrThread
 from .actions._weight_averages import EMA, ClipWeights, averaged_variables
 from .callback import Callback, Every, InferenceTower, LoopState, ProxyCallback, StepFetch, TrainerProtocol
-from .callback.wrappers._callback_gate import EnableCallbackIf, PeriodicCallback
-from .callback.wrappers._periodic_trigger import PeriodicTrigger
+from .callback._proxy_callback import EnableCallbackIf, PeriodicCallback, PeriodicTrigger
 from .checkpoint import KeepBest, MaxSaver, MinSaver, ModelSaver, SaveState
 from .evaluation._evaluation_statistics import BinaryClassificationStats, ClassificationError, ScalarStats
 from .evaluation._inference_runner import DataParallelInferenceRunner, Inferencer, InferenceRunner

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from towerpack_callbacks import Callback, MaxSaver, ModelSaver
 from towerpack_callbacks.checkpoint import KeepBest, all_checkpoints, latest_checkpoint, read_checkpoint
-from towerpack_callbacks.checkpoint._retention import Retention
+from towerpack_callbacks.checkpoint._savers import Retention
 
 
 def test_the_newest_stay():

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from towerpack_callbacks import Callback, CSVWriter, JSONWriter, LoopState
-from towerpack_callbacks.monitors._monitor import StepRow
+from towerpack_callbacks.monitors._monitors import StepRow
 
 
 def resumed_at(log_dir, global_step):

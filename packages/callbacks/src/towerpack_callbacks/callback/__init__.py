@@ -1,15 +1,18 @@
 """The base classes of callbacks, their periods, the protocol of their loop, and shared checks."""
 
 from ._argument_checks import check_choice, check_count, check_number_above_zero
-from ._callback import Callback, is_replaced, output_directory
-from ._callback_state import load_state_of, state_of
-from ._due_schedule import DueSchedule, Ticker
-from ._every import EVERY_EPOCH, EVERY_STEP, Every, as_every
-from ._loop_state import LoopState
+from ._callback import Callback, StepFetch, is_replaced, output_directory
+from ._every import EVERY_EPOCH, EVERY_STEP, DueSchedule, Every, Ticker, as_every
 from ._proxy_callback import ProxyCallback
-from ._statistic_watch import StatisticWatch, is_better
-from ._step_fetch import StepFetch
-from ._trainer_protocol import InferenceTower, TrainerProtocol
+from ._trainer_protocol import (
+    InferenceTower,
+    LoopState,
+    StatisticWatch,
+    TrainerProtocol,
+    is_better,
+    load_state_of,
+    state_of,
+)
 
 __all__ = [
     "EVERY_EPOCH",

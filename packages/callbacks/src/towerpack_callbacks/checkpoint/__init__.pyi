@@ -1,10 +1,7 @@
-from ._best_saver import MaxSaver, MinSaver
-from ._model_saver import ModelSaver
-from ._random_state import random_state, set_random_state
-from ._retention import KeepBest
-from ._save_state import SaveState
-from ._savers import checkpoint_directories, save_now
-from .caffe import load_caffe
+from ._caffe import load_caffe
+from ._run_writer import SaveState, random_state, set_random_state
+from ._savers import KeepBest, MaxSaver, MinSaver, ModelSaver, checkpoint_directories, save_now
+from ._variable_values import assign_variables, complete_copies, initial_feeds, snapshot_variables
 from .format import (
     Checkpoint,
     all_checkpoints,
@@ -14,12 +11,6 @@ from .format import (
     state_from_json,
     state_to_json,
     write_checkpoint,
-)
-from .variables import (
-    assign_variables,
-    complete_copies,
-    initial_feeds,
-    snapshot_variables,
 )
 
 __all__ = [

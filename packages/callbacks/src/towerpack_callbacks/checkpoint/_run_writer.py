@@ -1,4 +1,4 @@
-"""Copies the current state of a run and writes it in the background, for all savers."""
+"""Writes checkpoints of a running training: variables, callbacks' states, and random generators."""
 
 from __future__ import annotations
 
@@ -6,15 +6,18 @@ import contextlib
 import fcntl
 import logging
 import os
+import random
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, final
+from typing import Any, Protocol, final
+
+import numpy as np
 
 from .._errors import CheckpointWriteError
 from ..callback import Callback
 from ..writing import BackgroundJob
-from ._random_state import random_state
+from ._variable_values import copies_or_variables
 from .format import (
     TensorFile,
     add_files,
@@ -24,11 +27,44 @@ from .format import (
     removed_after_error,
     write_files,
 )
-from .variables import copies_or_variables
 
-__all__ = ["RunWriter", "check_on_error"]
+__all__ = ["RunWriter", "SaveState", "check_on_error", "random_state", "set_random_state"]
 
 _log = logging.getLogger("towerpack_callbacks")
+
+
+def random_state() -> dict[str, Any]:
+    """Returns the states of the generators of `random` and `numpy.random`.
+
+    Towerpack derives its random numbers from seed and position and has no such state; user code may have.
+    """
+    version, internal, gauss = random.getstate()
+    numpy_state = np.random.get_state(legacy=False)
+    assert isinstance(numpy_state, dict)
+    return {
+        "python": [version, list(internal), gauss],
+        "numpy": {**numpy_state, "state": _as_lists(numpy_state["state"])},
+    }
+
+
+def set_random_state(state: Mapping[str, Any]) -> None:
+    """Restores the states that `random_state` returned.
+
+    Raises:
+        ValueError: the state belongs to a different kind of generator.
+    """
+    version, internal, gauss = state["python"]
+    random.setstate((version, tuple(internal), gauss))
+    numpy_state = dict(state["numpy"])
+    numpy_state["state"] = {
+        key: np.array(value, np.uint32) if isinstance(value, list) else value
+        for key, value in numpy_state["state"].items()
+    }
+    np.random.set_state(numpy_state)
+
+
+def _as_lists(internal: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value.tolist() if hasattr(value, "tolist") else value for key, value in internal.items()}
 
 
 def check_on_error(saver: Callback, on_error: str) -> str:
@@ -171,3 +207,68 @@ def _alone_in(directory: Path) -> Iterator[None]:
             # Closing is not enough: a process forked in the meantime also holds the descriptor.
             opened.callback(fcntl.flock, descriptor, fcntl.LOCK_UN)
         yield
+
+
+_METHODS = ("state_dict", "load_state_dict")
+
+
+class _HasState(Protocol):
+    """An object with a state that can be saved."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns the state, made of values that `Callback.state_dict` may return."""
+
+    def load_state_dict(self, state: dict[str, Any], /) -> object:
+        """Restores a state that `state_dict` returned."""
+
+
+@final
+class SaveState(Callback):
+    """Saves the states of arbitrary objects in checkpoints, and restores them when a run is resumed.
+
+    The states are saved with those of callbacks, after all triggers of a step, and loaded before the first
+    `_before_train`. The names of the objects identify the callback: a checkpoint with different names does
+    not match.
+
+    Args:
+        objects: objects by names of your choice. Each has `state_dict()`, with the same types of values as
+            `Callback.state_dict`, and `load_state_dict(state)`.
+
+    Raises:
+        TypeError: an object lacks one of the two methods, or no object is given.
+
+    Example:
+        ```python
+        envs = NormalizeObservation(gymnasium.make_vec("Pendulum-v1", num_envs=4))
+        callbacks = [PolicyEvaluator(envs), SaveState(normalization=VectorEnvState(envs))]
+        ```
+    """
+
+    chief_only = False
+
+    def __init__(self, **objects: _HasState) -> None:
+        if not objects:
+            raise TypeError(
+                "SaveState() received no object; expected at least one. Write SaveState(name=object)."
+            )
+        for name, each in objects.items():
+            missing = [method for method in _METHODS if not callable(getattr(each, method, None))]
+            if missing or isinstance(each, type):
+                why = f"it lacks {' and '.join(missing)}" if missing else "it is a class, not an instance"
+                raise TypeError(
+                    f"SaveState({name}={each!r}): expected an object with {' and '.join(_METHODS)}; {why}. "
+                    "Give an object that has them, such as towerpack_dataflow.envs.VectorEnvState(envs) for "
+                    "vector "
+                    "environments."
+                )
+        self._objects = objects
+
+    def state_dict(self) -> dict[str, Any]:
+        return {name: each.state_dict() for name, each in self._objects.items()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        for name, each in self._objects.items():
+            each.load_state_dict(state[name])
+
+    def __str__(self) -> str:
+        return f"SaveState({', '.join(self._objects)})"

@@ -2,7 +2,6 @@
 
 from ._checkpoint_commands import add_checkpoint
 from ._command_line import CommandError
-from ._plot_command import add_plot
-from ._report_command import add_report
+from ._plot_command import add_plot, add_report
 
 __all__ = ["CommandError", "add_checkpoint", "add_plot", "add_report"]

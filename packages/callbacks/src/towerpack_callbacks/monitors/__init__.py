@@ -1,11 +1,8 @@
 """Records statistics in event files, JSON lines, tables and trackers, or on the console."""
 
 from ._console import LogFile, ScalarPrinter
-from ._monitor import Monitor
-from ._monitors import Monitors, ScalarHistory
-from ._row_files import CSVWriter, JSONWriter
-from ._run_record import RunRecord, file_monitors
-from ._tensorboard import TFEventWriter
+from ._file_monitors import CSVWriter, JSONWriter, RunRecord, TFEventWriter, file_monitors
+from ._monitors import Monitor, Monitors, ScalarHistory
 from ._trackers import CometMonitor, MLflowMonitor, WandbMonitor
 
 __all__ = [

@@ -15,7 +15,7 @@ from tqdm import tqdm
 
 from ..callback import LoopState
 from ..writing import LOG, LineFile, cut_lines_after, prepare_lines
-from ._monitor import Monitor
+from ._monitors import Monitor
 
 __all__ = ["EpochLine", "LogFile", "ScalarPrinter"]
 

@@ -16,8 +16,8 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from ..writing import BackgroundWriter
-from ._monitor import Monitor, Row, StepRow
-from ._tensorboard import HParams, check_hparams, histograms_of, images_of
+from ._file_monitors import HParams, check_hparams
+from ._monitors import Monitor, Row, StepRow, histograms_of, images_of
 
 __all__ = ["CometMonitor", "MLflowMonitor", "Tracker", "WandbMonitor"]
 

@@ -3,25 +3,30 @@
 The command is `python -m towerpack_callbacks plot LOGDIR…`.
 """
 
-from ._chart_style import DASHES, THEMES, Style, Theme
-from ._html_page import write_html
-from ._png_chart import write_png
-from ._read_runs import Curve, Run, RunError, read_runs, select_keys
-from ._thin_curves import ThinCurve, smooth, thin
+from ._charts import DASHES, THEMES, Style, Theme, write_html, write_png
+from ._read_record import Event, Segment, find_event_images, measure_goodput, read_record
+from ._read_runs import Curve, Run, RunError, ThinCurve, read_runs, select_keys, smooth, thin
+from ._report_page import write_report
 
 __all__ = [
     "DASHES",
     "THEMES",
     "Curve",
+    "Event",
     "Run",
     "RunError",
+    "Segment",
     "Style",
     "Theme",
     "ThinCurve",
+    "find_event_images",
+    "measure_goodput",
+    "read_record",
     "read_runs",
     "select_keys",
     "smooth",
     "thin",
     "write_html",
     "write_png",
+    "write_report",
 ]

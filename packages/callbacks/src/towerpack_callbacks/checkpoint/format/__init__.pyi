@@ -1,4 +1,16 @@
-from ._callback_files import add_files, folder_of, key_of
+from ._checkpoint_directory import (
+    Checkpoint,
+    add_files,
+    begin_checkpoint,
+    encode_state,
+    folder_of,
+    key_of,
+    load_variables,
+    read_checkpoint,
+    removed_after_error,
+    write_checkpoint,
+    write_files,
+)
 from ._checkpoint_layout import (
     CALLBACK_FILES,
     LATEST,
@@ -6,24 +18,17 @@ from ._checkpoint_layout import (
     all_checkpoints,
     checkpoint_name,
     discard,
+    disk_usage,
+    files_below,
     is_complete,
     is_unfinished,
+    readable_size,
     remove_unfinished,
     step_of,
 )
-from ._exact_json import shown_value, state_from_json, state_to_json
-from ._files_on_disk import disk_usage, files_below, readable_size
-from ._manifest import read_json, wrong_file
+from ._manifest import read_json, shown_value, state_from_json, state_to_json, wrong_file
 from ._pointers import latest_checkpoint, linked, point_to, pointers_in, target_of
-from ._read_checkpoint import Checkpoint, load_variables, read_checkpoint
 from ._tensor_file import TensorFile
-from ._write_checkpoint import (
-    begin_checkpoint,
-    encode_state,
-    removed_after_error,
-    write_checkpoint,
-    write_files,
-)
 
 __all__ = [
     "CALLBACK_FILES",

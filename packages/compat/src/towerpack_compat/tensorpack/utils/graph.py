@@ -138,6 +138,6 @@ def create_scalar_summary(name: str, v: float) -> tf.Summary:
 
 def create_image_summary(name: str, val: Any) -> tf.Summary:
     """Returns a summary of images, an array [N, H, W, C] of 0 to 255."""
-    from towerpack_callbacks.monitors._tensorboard import image_summary  # noqa: PLC2701
+    from towerpack_callbacks.monitors._monitors import image_summary  # noqa: PLC2701
 
     return image_summary(name, val)

@@ -18,7 +18,7 @@ from towerpack_callbacks import (
     TFEventWriter,
 )
 from towerpack_callbacks.__main__ import main
-from towerpack_callbacks.plot.report import find_event_images, read_record
+from towerpack_callbacks.plot import find_event_images, read_record
 
 EVIL = "</script><script>alert(1)</script> & täte"
 

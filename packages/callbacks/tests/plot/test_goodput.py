@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from towerpack_callbacks.plot import RunError
-from towerpack_callbacks.plot.report import Event, Segment, measure_goodput, read_record
+from towerpack_callbacks.plot import Event, RunError, Segment, measure_goodput, read_record
 
 
 def segment(*events, ended=False):

@@ -1,20 +1,79 @@
-"""Draws curves to a PNG with matplotlib."""
+"""Charts of runs: their style, a PNG, and a page of HTML."""
 
 from __future__ import annotations
 
+import base64
+import json
+import math
 import warnings
 from collections.abc import Sequence
+from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, final
 
+import attrs
 import numpy as np
 
 from ..writing import atomic_write
-from ._chart_style import DASHES, THEMES, Style, Theme
-from ._read_runs import Run, RunError
-from ._thin_curves import ThinCurve, smooth, thin
+from ._read_runs import Picture, Run, RunError, ThinCurve, smooth, thin
 
-__all__ = ["write_png"]
+__all__ = ["DASHES", "THEMES", "Style", "Theme", "chart_content", "write_html", "write_page", "write_png"]
+
+
+@final
+@attrs.frozen
+class Theme:
+    """The colours of a chart.
+
+    Attributes:
+        background, text, muted, grid: colours around the curves.
+        runs: one colour for each run, from the colour-blind safe palette of Okabe and Ito
+            (jfly.uni-koeln.de/color); colours with low contrast to the background are lighter or darker here.
+    """
+
+    background: str
+    text: str
+    muted: str
+    grid: str
+    runs: tuple[str, ...]
+
+
+@final
+@attrs.frozen
+class Style:
+    """The initial drawing options of curves.
+
+    Attributes:
+        theme: "light" or "dark"; None: light, or in a page the preference of the reader's system.
+        log: whether the scale of values is logarithmic.
+        smoothing: weight of the moving average, in [0, 1).
+    """
+
+    theme: str | None = None
+    log: bool = False
+    smoothing: float = 0.0
+
+
+THEMES = {
+    "light": Theme(
+        background="#ffffff",
+        text="#1f2328",
+        muted="#59636e",
+        grid="#d8dee4",
+        runs=("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b98200", "#3a3a3a", "#56b4e9"),
+    ),
+    "dark": Theme(
+        background="#15191f",
+        text="#e6edf3",
+        muted="#9aa4af",
+        grid="#2d343d",
+        runs=("#56b4e9", "#ff8c3b", "#2fc79a", "#e39cc6", "#f0c04a", "#d7dde3", "#4f8fe0"),
+    ),
+}
+
+# Used if there are more runs than colours; lengths of line and gap, in points.
+DASHES: tuple[tuple[float, ...], ...] = ((), (5, 2.5), (1.5, 2), (7, 2, 1.5, 2))
+
 
 _COLUMNS = 3
 _WIDTH, _HEIGHT = 4.8, 3.2  # of one chart, in inches
@@ -159,3 +218,84 @@ def _plain(text: str) -> str:
 def _save(figure: Any, path: Path) -> None:
     with atomic_write(path) as aside:
         figure.savefig(aside, format="png", dpi=min(150, _MOST_PIXELS / figure.get_figheight()))
+
+
+_DATA = "/*DATA*/null"
+_ABOVE = "<!--ABOVE-->"
+# The maximum of one series of one run: the page embeds them, and a browser loads all of them.
+_MOST_PICTURES = 50
+
+
+def write_html(runs: Sequence[Run], keys: Sequence[str], path: Path, style: Style) -> None:
+    """Writes a page with one chart for each statistic, and one slide show for each series of pictures.
+
+    The page has values on hover, smoothing, scale and a choice of steps. If there are many pictures, some are
+    left out, but never the last.
+
+    Args:
+        runs: the runs.
+        keys: names of the statistics and pictures in display order, pictures last.
+        path: the file to write; it is replaced when the page is complete.
+        style: the initial options of the page.
+    """
+    write_page(path, {"title": "Curves", **chart_content(runs, keys, style)})
+
+
+def write_page(path: Path, content: dict[str, Any], above: str = "") -> None:
+    """Writes a page of charts.
+
+    Args:
+        path: the file to write; it is replaced when the page is complete.
+        content: the return value of `chart_content`, and the "title" of the page.
+        above: HTML above the charts.
+    """
+    template = resources.files(__package__).joinpath("page.html").read_text(encoding="utf-8")
+    before, after = template.split(_ABOVE)
+    page = f"{before}{above}{after.replace(_DATA, _embed(content))}"
+    with atomic_write(path) as aside:
+        aside.write_text(page, encoding="utf-8", errors="replace")
+
+
+def chart_content(runs: Sequence[Run], keys: Sequence[str], style: Style) -> dict[str, Any]:
+    """Returns the data for the script of the page: thinned curves and pictures, and the options."""
+    return {
+        "keys": [key for key in keys if any(key in run.curves for run in runs)],
+        "series": [key for key in keys if any(key in run.pictures for run in runs)],
+        "runs": [
+            {
+                "name": run.name,
+                "curves": {key: _points(thin(run.curves[key])) for key in keys if key in run.curves},
+                "pictures": {key: _pictures(run.pictures[key]) for key in keys if key in run.pictures},
+            }
+            for run in runs
+        ],
+        "colours": {name: theme.runs for name, theme in THEMES.items()},
+        "dashes": [" ".join(map(str, dashes)) for dashes in DASHES],
+        "style": {"theme": style.theme, "log": style.log, "smoothing": style.smoothing},
+    }
+
+
+def _points(curve: ThinCurve) -> dict[str, Any]:
+    points: dict[str, Any] = {"x": curve.steps.tolist(), "y": _numbers(curve.values)}
+    if curve.low is not None and curve.high is not None:
+        points |= {"low": _numbers(curve.low), "high": _numbers(curve.high)}
+    if curve.odd:
+        points["odd"] = curve.odd
+    return points
+
+
+def _pictures(series: Sequence[tuple[int, Picture]]) -> list[tuple[int, str]]:
+    last = len(series) - 1
+    places = np.linspace(0, last, min(len(series), _MOST_PICTURES)).round().astype(int).tolist()
+    chosen = [series[place] for place in places]
+    return [(step, base64.b64encode(picture.read_bytes()).decode()) for step, picture in chosen]
+
+
+def _numbers(values: np.ndarray) -> list[float | None]:
+    # Seven digits are more than a screen shows, and half of the length of a float.
+    return [float(f"{value:.7g}") if math.isfinite(value) else None for value in values.tolist()]
+
+
+def _embed(content: dict[str, Any]) -> str:
+    # A name with "</script>" or "<!--" would end or change the script; no other JSON contains "<".
+    return json.dumps(content, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")

@@ -5,7 +5,7 @@ import tensorflow.compat.v1 as tf
 
 from towerpack_callbacks import Callback, MaxSaver, MinSaver, ModelSaver
 from towerpack_callbacks.checkpoint import load_variables
-from towerpack_callbacks.checkpoint.variables import add_copies, copies_or_variables
+from towerpack_callbacks.checkpoint._variable_values import add_copies, copies_or_variables
 
 GLOBALS = (tf.GraphKeys.GLOBAL_VARIABLES,)
 

@@ -1,1 +1,0 @@
-"""Callbacks that change when another callback acts."""

@@ -1,5 +1,0 @@
-"""Reads the weights of Caffe models without Caffe."""
-
-import lazy_loader
-
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -1,3 +1,0 @@
-from ._caffe_variables import load_caffe
-
-__all__ = ["load_caffe"]

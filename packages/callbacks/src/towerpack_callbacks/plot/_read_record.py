@@ -1,0 +1,364 @@
+"""Reads the record of a run: its parts, the use of its time, and its images."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import mmap
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, final
+
+import attrs
+
+from ..writing import RUN_RECORD, RUN_RECORD_FORMAT
+from ._read_runs import RunError
+
+__all__ = [
+    "EmbeddedImage",
+    "Event",
+    "Goodput",
+    "Segment",
+    "Stretch",
+    "find_event_images",
+    "measure_goodput",
+    "read_record",
+]
+
+
+@final
+@attrs.frozen
+class Event:
+    """A recorded event of a run.
+
+    Attributes:
+        time: seconds since 1970.
+        epoch: the running epoch, from 1.
+        step: finished steps.
+        spent: seconds since the start of the process's training, by use.
+    """
+
+    time: float
+    epoch: int
+    step: int
+    spent: Mapping[str, float] = attrs.field(factory=dict)
+
+
+@final
+@attrs.frozen
+class Segment:
+    """The record of one process, from its start to its end or until it was killed.
+
+    Attributes:
+        events: the events in order; the first one is the start.
+        ended: whether the training ended, also by an error; otherwise it is running or was killed.
+        facts: other data of the start: command, working directory, host, process, last epoch.
+        reason: the reason of the end; empty after all epochs, or if it did not end.
+        traceback: the traceback of the error that ended it; empty without an error.
+    """
+
+    events: tuple[Event, ...]
+    ended: bool
+    facts: Mapping[str, Any]
+    reason: str = ""
+    traceback: str = ""
+
+
+def read_record(log_dir: Path) -> tuple[list[Segment], int]:
+    """Reads `run.jsonl`; without one, there are no segments.
+
+    Returns:
+        The segments in order, and the number of invalid lines. An unfinished last line does not count.
+
+    Raises:
+        RunError: the file cannot be read, or has a later format.
+    """
+    path = log_dir / RUN_RECORD
+    try:
+        lines = path.read_bytes().split(b"\n")
+    except FileNotFoundError:
+        return [], 0
+    except OSError as error:
+        raise RunError(f"{path} cannot be read: {error}") from error
+    runs: list[list[dict[str, Any]]] = []
+    unreadable = 0
+    for line in lines[:-1]:
+        row = _row(line)
+        if row is not None and row["event"] == "start":
+            _check_format(path, row)
+            runs.append([row])
+        elif row is not None and runs:
+            runs[-1].append(row)
+        else:
+            unreadable += 1
+    return [_segment(rows) for rows in runs], unreadable
+
+
+def _segment(rows: list[dict[str, Any]]) -> Segment:
+    end = rows[-1] if rows[-1]["event"] == "end" else None
+    reason, traceback = ("" if end is None else str(end.get(key, "")) for key in ("reason", "traceback"))
+    return Segment(tuple(map(_event, rows)), end is not None, rows[0], reason, traceback)
+
+
+def _row(line: bytes) -> dict[str, Any] | None:
+    try:
+        row = json.loads(line)
+        _event(row)
+        return row if isinstance(row["event"], str) else None
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError):
+        return None
+
+
+def _event(row: Mapping[str, Any]) -> Event:
+    spent = {str(name): float(seconds) for name, seconds in row.get("spent", {}).items()}
+    time = float(row["time"])
+    if not all(map(math.isfinite, (time, *spent.values()))):
+        raise ValueError("a time that is not finite")
+    return Event(time, int(row["epoch"]), int(row["step"]), spent)
+
+
+def _check_format(path: Path, row: Mapping[str, Any]) -> None:
+    if row.get("format") != RUN_RECORD_FORMAT:
+        raise RunError(
+            f"{path} has format {row.get('format')!r:.40}; this version reads format {RUN_RECORD_FORMAT}. "
+            "Make the report with the release of towerpack-callbacks that wrote it."
+        )
+
+
+@final
+@attrs.frozen
+class Stretch:
+    """The contribution of one process.
+
+    Attributes:
+        start, end: times of its first and last event in the record, in seconds since 1970.
+        first_step, last_step: finished steps at these times.
+        kept_step: the step from which the run was or would be resumed; later steps are lost.
+        ended: whether the training ended; otherwise it is running or was killed.
+        reason: the reason of the end; empty after all epochs, or if it did not end.
+        training, waiting, saving, lost: seconds; they add up to `end - start`.
+    """
+
+    start: float
+    end: float
+    first_step: int
+    last_step: int
+    kept_step: int
+    ended: bool
+    reason: str
+    training: float
+    waiting: float
+    saving: float
+    lost: float
+
+
+@final
+@attrs.frozen
+class Goodput:
+    """The use of time of a run, in seconds.
+
+    Attributes:
+        stretches: one for each start.
+        restarting: seconds from the last event of one process to the first step of the next.
+    """
+
+    stretches: tuple[Stretch, ...]
+    restarting: float
+
+    @property
+    def seconds(self) -> dict[str, float]:
+        """Seconds by use; they add up to the time from the first start to the last event."""
+        parts = {
+            name: sum(getattr(stretch, name) for stretch in self.stretches)
+            for name in ("training", "waiting", "saving")
+        }
+        return {
+            "training": parts["training"],
+            "waiting for data": parts["waiting"],
+            "saving": parts["saving"],
+            "restarting": self.restarting,
+            "lost since a checkpoint": sum(stretch.lost for stretch in self.stretches),
+        }
+
+    @property
+    def share(self) -> float:
+        """The fraction of the time spent on training, in [0, 1]."""
+        total = sum(self.seconds.values())
+        return self.seconds["training"] / total if total else 0.0
+
+
+def measure_goodput(segments: Sequence[Segment], saved_step: int | None) -> Goodput:
+    """Adds up the time of a run.
+
+    Args:
+        segments: the record of the run, in order.
+        saved_step: the step of the newest checkpoint, from which a killed run would resume; None without
+            checkpoints. A last segment that has ended loses no steps.
+    """
+    resumed = [segment.events[0].step for segment in segments[1:]]
+    last = None if segments and segments[-1].ended else (saved_step or 0)
+    stretches = tuple(_stretch(segment, kept) for segment, kept in zip(segments, [*resumed, last]))
+    gaps = itertools.pairwise(stretches)
+    # Clocks may differ between hosts, or may have been set.
+    return Goodput(stretches, sum(max(0.0, after.start - before.end) for before, after in gaps))
+
+
+def _stretch(segment: Segment, kept_step: int | None) -> Stretch:
+    events = segment.events
+    start, last = events[0], max(events, key=lambda event: event.time)
+    kept = last.step if kept_step is None else min(max(kept_step, start.step), last.step)
+    reached = next((event for event in events if event.step >= kept), last)
+    # Without later steps, the time up to the last event counts: the end of the training and its last
+    # checkpoint.
+    counted = last if kept == last.step else reached
+    spent = counted.spent
+    until = max(counted.time, start.time)  # the clock may have been set back
+    span = until - start.time
+    waiting = min(span, max(0.0, spent.get("wait", 0.0)))
+    saving = min(span - waiting, max(0.0, spent.get("save", 0.0)))
+    return Stretch(
+        start=start.time,
+        end=last.time,
+        first_step=start.step,
+        last_step=last.step,
+        kept_step=kept,
+        ended=segment.ended,
+        reason=segment.reason,
+        training=span - waiting - saving,
+        waiting=waiting,
+        saving=saving,
+        lost=last.time - until,
+    )
+
+
+# Numbers of fields.
+_STEP, _SUMMARY, _SESSION_LOG = 2, 5, 7  # of an Event
+_VALUE, _TAG, _IMAGE, _ENCODED = 1, 1, 4, 4  # of a Summary, its values, and an image
+# Kinds of fields: a number of variable length, 8 bytes, bytes with their length, 4 bytes.
+_VARINT, _EIGHT, _BYTES, _FOUR = 0, 1, 2, 5
+
+_Span = tuple[int, int]
+
+
+@final
+@attrs.frozen
+class EmbeddedImage:
+    """An encoded image within a file.
+
+    Attributes:
+        path: the file.
+        offset, size: position and size of the image, in bytes.
+    """
+
+    path: Path
+    offset: int
+    size: int
+
+    def read_bytes(self) -> bytes:
+        """Returns the encoded image."""
+        with self.path.open("rb") as file:
+            file.seek(self.offset)
+            return file.read(self.size)
+
+
+def find_event_images(log_dir: Path) -> dict[str, list[tuple[int, EmbeddedImage]]]:
+    """Returns steps and images of the event files in a directory, by tag.
+
+    Images that an interrupted run wrote after the checkpoint of its resume are left out. Reading a file stops
+    at its first damaged record.
+
+    Raises:
+        RunError: a file cannot be read.
+    """
+    found: dict[str, dict[int, EmbeddedImage]] = {}
+    for path in sorted(filter(Path.is_file, log_dir.glob("events.out.tfevents.*"))):
+        try:
+            _read(path, found)
+        except OSError as error:
+            raise RunError(f"{path} cannot be read: {error}") from error
+    return {tag: sorted(images.items()) for tag, images in sorted(found.items()) if images}
+
+
+def _read(path: Path, found: dict[str, dict[int, EmbeddedImage]]) -> None:
+    if not path.stat().st_size:
+        return
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        for record in _records(content):
+            try:
+                _take(path, content, record, found)
+            except (ValueError, IndexError):  # damaged, as are the following records
+                return
+
+
+def _records(content: mmap.mmap) -> Iterator[_Span]:
+    start = 0
+    while start + 16 <= len(content):
+        (size,) = struct.unpack_from("<Q", content, start)
+        begin, end = start + 12, start + 12 + size
+        if end + 4 > len(content):
+            return
+        yield begin, end
+        start = end + 4
+
+
+def _take(path: Path, content: mmap.mmap, event: _Span, found: dict[str, dict[int, EmbeddedImage]]) -> None:
+    fields = list(_fields(content, event))
+    step = next((value for number, value in fields if number == _STEP and isinstance(value, int)), 0)
+    for number, value in fields:
+        if isinstance(value, int):
+            continue
+        if number == _SESSION_LOG:  # a resumed run: earlier images of these steps are void
+            for images in found.values():
+                for later in [old for old in images if old >= step]:
+                    del images[later]
+        elif number == _SUMMARY:
+            for tag, (start, end) in _images(content, value):
+                found.setdefault(tag, {})[step] = EmbeddedImage(path, start, end - start)
+
+
+def _images(content: mmap.mmap, summary: _Span) -> Iterator[tuple[str, _Span]]:
+    for value in _parts(content, summary, _VALUE):
+        for tag in _parts(content, value, _TAG):
+            for image in _parts(content, value, _IMAGE):
+                for encoded in _parts(content, image, _ENCODED):
+                    yield content[slice(*tag)].decode("utf-8", "replace"), encoded
+
+
+def _parts(content: mmap.mmap, span: _Span, wanted: int) -> Iterator[_Span]:
+    for number, value in _fields(content, span):
+        if number == wanted and not isinstance(value, int):
+            yield value
+
+
+def _fields(content: mmap.mmap, span: _Span) -> Iterator[tuple[int, int | _Span]]:
+    """Yields number and value of each field: a number, or the position of its bytes."""
+    place, end = span
+    while place < end:
+        key, place = _varint(content, place)
+        kind, number = key & 7, key >> 3
+        if kind == _VARINT:
+            value, place = _varint(content, place)
+            yield number, value
+            continue
+        size = {_EIGHT: 8, _FOUR: 4}.get(kind)
+        if kind == _BYTES:
+            size, place = _varint(content, place)
+        if size is None or place + size > end:
+            raise ValueError(f"field {number} of kind {kind} does not fit")
+        yield number, (place, place + size)
+        place += size
+
+
+def _varint(content: mmap.mmap, place: int) -> tuple[int, int]:
+    value = shift = 0
+    while True:
+        byte = content[place]
+        place += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, place
+        shift += 7
+        if shift > 63:
+            raise ValueError("a number of more than ten bytes")
