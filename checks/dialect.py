@@ -14,8 +14,9 @@ import prose
 from source_files import ROOT, Module, modules, report
 
 _ABSTRACT = {"ABC", "Protocol", "Enum", "StrEnum", "IntEnum", "TypedDict", "NamedTuple", "ABCMeta", "Generic"}
-# To subclass a flow is a promise: docs/decisions/24-methods-of-flows-are-wrapped.md.
+# To subclass a flow is a promise: docs/decisions/24-an-adapter-for-iterable-flows.md.
 _OPEN = {"DataFlow", "ProxyDataFlow", "DataFromList", "DataFromIterable", "DataFromArrays", "MapData"}
+_SUBCLASSED_LATER = {"WrittenFlow"}  # by the class of each flow that a user writes
 _ERRORS = ("Error", "Exception", "Warning", "StopTraining")
 _RAISES_IF = re.compile(r"^\s+\w+(Error|Exception)?: [Ii]f ")
 _GOT = re.compile(r"\bgot\b")
@@ -107,7 +108,11 @@ def _finals(module: Module, bases: set[str]) -> Iterator[str]:
     if module.wheel == _OPEN_WHEEL:
         return
     for node in module.tree.body:
-        if not isinstance(node, ast.ClassDef) or node.name.startswith("_") or node.name in bases:
+        if (
+            not isinstance(node, ast.ClassDef)
+            or node.name.startswith("_")
+            or node.name in bases | _SUBCLASSED_LATER
+        ):
             continue
         parents = {_last(base) for base in node.bases} | {_last(k.value) for k in node.keywords}
         is_error = any(

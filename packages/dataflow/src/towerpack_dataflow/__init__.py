@@ -44,9 +44,10 @@ from .augment.flows import (
 from .batch import BatchData, BatchDataByShape, PadBatchData, WindowData, refit
 from .batch.planners import BatchByBudget, BucketData, MixData, PackData, SkipData, SubstituteData
 from .datasets._online_moments import OnlineMoments, StatCounter
+from .flow._effect import Effect
 from .flow._epoch import Epoch
 from .flow._flow import DataFlow
-from .flow.provenance import Origin, Trace
+from .flow.provenance import Origin, Origins, Trace
 from .formats.arrays import HDF5Data, HDF5Serializer, NumpyData, NumpySerializer
 from .formats.lmdb import CaffeLMDB, LMDBData, LMDBDataDecoder, LMDBSerializer
 from .formats.tables import (
@@ -140,6 +141,7 @@ __all__ = [
     "DatasetError",
     "Diagnosis",
     "DiskCache",
+    "Effect",
     "EmptyFlowError",
     "EnvCallError",
     "EnvError",
@@ -179,6 +181,7 @@ __all__ = [
     "NumpySerializer",
     "OnlineMoments",
     "Origin",
+    "Origins",
     "PackData",
     "PadBatchData",
     "ParcelError",

@@ -139,7 +139,7 @@ def test_deeper_flows_come_after_direct_ones():
         def __iter__(self):
             yield from self.ds
 
-    assert list(Many()._children()) == [two, four, one, three]
+    assert list(Many().children()) == [two, four, one, three]
 
 
 def test_a_reference_to_the_holder_itself_is_not_a_child():
@@ -151,7 +151,7 @@ def test_a_reference_to_the_holder_itself_is_not_a_child():
         def __iter__(self):
             yield [1]
 
-    assert Knot()._children() == ()
+    assert Knot().children() == ()
     assert list(Knot()) == [[1]]
 
 
@@ -304,4 +304,4 @@ def test_attributes_may_be_set_meanwhile():
 
     flow = Holder(shuffled())
     flow.watched, flow.below = Watched(flow), shuffled()
-    assert flow._children() == (flow.ds, flow.below) and flow.another == 1
+    assert flow.children() == (flow.ds, flow.below) and flow.another == 1

@@ -136,6 +136,8 @@ def test_overriding_nothing_or_too_much_is_an_error():
             def datapoint(self, epoch, index):
                 return 1
 
+        Both()
+
 
 def test_random_access_errors():
     flow = DataFromList([1, 2, 3])
@@ -145,7 +147,7 @@ def test_random_access_errors():
         Letters().datapoint(0, 0)
 
 
-def test_reset_state_is_called_once_automatically_and_reaches_children():
+def test_reset_state_is_called_once_automatically_and_reacheschildren():
     class Counting(Letters):
         def __init__(self):
             self.calls = 0
@@ -191,7 +193,7 @@ def test_a_subclass_of_an_operator_may_hold_more_flows():
     one, two = flow(), flow()
     one.seed(1)
     two.seed(1)
-    assert len(one._children()) == 2
+    assert len(one.children()) == 2
     assert str(list(one)) == str(list(two))
     one.other.seed(7)
     assert one.state_dict()["seeds"] == {"1": 7}

@@ -308,5 +308,5 @@ def test_any_tree_conforms(tree):
 
 def walk(flow):
     yield flow
-    for child in flow._children():
+    for child in flow.children():
         yield from walk(child)

@@ -109,7 +109,7 @@ def head(flow, size=MOST):
 def close(flow):
     if getattr(flow, "_worker_pool", None) is not None:
         flow._worker_pool.close()
-    for child in flow._children():
+    for child in flow.children():
         close(child)
 
 

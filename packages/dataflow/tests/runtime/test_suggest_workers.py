@@ -162,7 +162,7 @@ def test_auto_is_decided_when_the_workers_start(monkeypatch):
         "towerpack_dataflow.runtime._parallel_flow.autotune", lambda ds: Suggestion(2, "of a test")
     )
     assert list(flow) == list(map(float, range(100)))
-    assert flow._num_workers == 2
+    assert flow._worker_count == 2
 
 
 def test_a_message_does_not_decide(monkeypatch):
@@ -172,10 +172,10 @@ def test_a_message_does_not_decide(monkeypatch):
 
 
 def test_auto_means_one_worker_at_least_and_one_for_a_stream(clock):
-    assert MultiProcessRunner(MapData(range(100), float), "auto")._num_workers == 1
+    assert MultiProcessRunner(MapData(range(100), float), "auto")._worker_count == 1
     stream = DataFromGenerator(lambda: iter(range(100)))
-    assert MultiProcessRunner(stream, "auto")._num_workers == 1
-    assert MultiProcessMapData(stream, "auto", float)._num_workers == 1
+    assert MultiProcessRunner(stream, "auto")._worker_count == 1
+    assert MultiProcessMapData(stream, "auto", float)._worker_count == 1
 
 
 def test_other_words_are_refused():

@@ -16,6 +16,7 @@ from towerpack_dataflow import (
     BatchError,
     DataFromArrays,
     DataFromList,
+    Effect,
     FixedSizeData,
     MultiProcessRunner,
     PrintData,
@@ -33,7 +34,7 @@ Pair = namedtuple("Pair", "image label")
 class OneByOne(ProxyDataFlow):
     """Hides that the flow below can gather."""
 
-    _transparent = True
+    effect = Effect(keeps_place=True)
 
 
 def known_length(flow):

@@ -61,7 +61,6 @@ class BatchData(ProxyDataFlow):
     # The source of memory for batches. A runtime with its own memory sets this before iterating.
     _memory: BatchAllocator | None = None
     _read_only = False
-    _holds = ("ds",)
 
     def __init__(self, ds: Any, batch_size: int, remainder: bool = False, use_list: bool = False) -> None:
         """Checks the size against the length of `ds`, if it is known."""
@@ -104,8 +103,11 @@ class BatchData(ProxyDataFlow):
         """The batch size; None if there may be a smaller batch, or components are lists."""
         return None if self._remainder or self._use_list else self._batch_size
 
-    def _facts(self) -> dict[str, Any]:
-        # Counted over all hosts: batch k of all hosts is the k-th range of an epoch for any number of hosts.
+    def identity(self) -> dict[str, bool | int | str]:
+        """Returns the size of a batch over all hosts, and whether smaller ones are yielded.
+
+        Batch *k* of all hosts is the *k*-th range of an epoch, for any number of hosts.
+        """
         size = self._batch_size * hosts_of(self.ds)
         return {"batch_size": size, "remainder": self._remainder}
 
@@ -130,7 +132,7 @@ class BatchData(ProxyDataFlow):
                 if len(wanted) < size:
                     fields = columns.rows(len(wanted))
                 batch = memory.allocate(fields)
-                self.ds._gather(below, wanted, batch)
+                columns.gather(below, wanted, batch)
                 yield self._finished(assembled(kind, keys, batch))
                 del batch  # its memory is for one of the next
         except Exception as error:

@@ -47,8 +47,6 @@ class BatchDataByShape(ProxyDataFlow):
         [(2, 2), (2, 3)]
     """
 
-    _holds = ("ds",)
-
     def __init__(self, ds: Any, batch_size: int, idx: Hashable, remainder: bool = False) -> None:
         """Stores the arguments; reads nothing."""
         super().__init__(ds)
@@ -79,7 +77,8 @@ class BatchDataByShape(ProxyDataFlow):
         """The batch size; None if there may be smaller batches."""
         return None if self._remainder else self._batch_size
 
-    def _facts(self) -> dict[str, Any]:
+    def identity(self) -> dict[str, bool | int | str]:
+        """Returns the size of a batch over all hosts, and whether smaller ones are yielded."""
         return {"batch_size": self._batch_size * hosts_of(self.ds), "remainder": self._remainder}
 
     def _datapoints(self, epoch: Epoch, start: int) -> Iterator[Any]:

@@ -9,6 +9,7 @@ from ..flow._epoch import Epoch
 from ..flow._flow import DataFlow
 from ..flow._resume_marks import Mark
 from ..flow._tree_facts import known_length
+from ..flow._written_flow import WrittenFlow
 from ..operators._map_data import MapData
 from ..operators._proxy_flow import ProxyDataFlow
 from ..operators._shard import ShardData
@@ -49,7 +50,7 @@ def first_number(flow: DataFlow, epoch: Epoch, index: int, size: int) -> int:
 def hosts_of(flow: DataFlow) -> int:
     """Returns the number of hosts that share the datapoints of a flow."""
     count = flow._count if isinstance(flow, ShardData) else 1
-    below = flow._children()
+    below = flow.children()
     return count * hosts_of(below[0]) if len(below) == 1 else count
 
 
@@ -57,9 +58,9 @@ def keeps_indices(flow: DataFlow) -> bool:
     """Tells whether datapoint *i* of a flow is made of datapoint *i* below it alone."""
     return (
         isinstance(flow, ProxyDataFlow)
-        and type(flow).origins is ProxyDataFlow.origins
-        and not hasattr(type(flow)._datapoints, "wraps_override")
-        and (flow.addressable or flow._transparent or isinstance(flow, MapData))
+        and type(flow).origins in (ProxyDataFlow.origins, MapData.origins)
+        and not isinstance(flow, WrittenFlow)
+        and (flow.addressable or flow.effect.keeps_place or isinstance(flow, MapData))
         and known_length(flow) == known_length(flow.ds)
         and not getattr(flow, "_drops", False)
     )

@@ -54,8 +54,6 @@ class PadBatchData(ProxyDataFlow):
         [[1, 0, 0, 0]]
     """
 
-    _holds = ("ds",)
-
     def __init__(
         self,
         ds: Any,
@@ -85,7 +83,8 @@ class PadBatchData(ProxyDataFlow):
         """The batch size; None if there may be a smaller batch."""
         return None if self._remainder else self._batch_size
 
-    def _facts(self) -> dict[str, Any]:
+    def identity(self) -> dict[str, bool | int | str]:
+        """Returns the size of a batch over all hosts, and whether smaller ones are yielded."""
         return {"batch_size": self._batch_size * hosts_of(self.ds), "remainder": self._remainder}
 
     def _datapoints(self, epoch: Epoch, start: int) -> Iterator[Any]:

@@ -59,7 +59,7 @@ def refit(flow: DataFlow, state: Mapping[str, Any]) -> dict[str, Any]:
         raise StateError(f"the state is not of {flow!r}: it has no BatchData at {epoch.key or 'the top'!r}")
     seen = _seen(batches, epoch, state, fact["batch_size"])
     given, exact = _given(batches, seen)
-    facts = {**state["flow"], epoch.key: {**fact, "batch_size": batches._facts()["batch_size"]}}
+    facts = {**state["flow"], epoch.key: {**fact, "batch_size": batches.identity()["batch_size"]}}
     refitted = {key: value for key, value in state.items() if key != "marks"}
     if not exact:
         refitted["marks"] = {epoch.key: list(BatchMark(0, int(epoch), given, seen))}

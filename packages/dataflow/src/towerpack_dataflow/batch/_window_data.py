@@ -9,7 +9,7 @@ from typing import Any, final
 from .. import _argument_checks as arguments
 from ..flow._epoch import Epoch
 from ..flow._error_location import blame
-from ..flow._flow_state import is_steady
+from ..flow._written_flow import is_steady
 from ..flow.provenance import Origin
 from ..operators._proxy_flow import ProxyDataFlow
 from ..storage import snapshot
@@ -46,8 +46,6 @@ class WindowData(ProxyDataFlow):
         [[0, 1], [3, 4]]
     """
 
-    _holds = ("ds",)
-
     def __init__(self, ds: Any, size: int, stride: int = 1, use_list: bool = False) -> None:
         """Stores the arguments; reads nothing."""
         super().__init__(ds)
@@ -64,7 +62,8 @@ class WindowData(ProxyDataFlow):
         """The size of a window; None if components are lists."""
         return None if self._use_list else self._size
 
-    def _facts(self) -> dict[str, Any]:
+    def identity(self) -> dict[str, bool | int | str]:
+        """Returns size and stride of the windows, over all hosts."""
         hosts = hosts_of(self.ds)
         return {"size": self._size * hosts, "stride": self._stride * hosts}
 

@@ -49,8 +49,6 @@ class BSDS500(MapData):
         ImportError: SciPy, or an image decoder, is missing; raised while iterating.
     """
 
-    _holds = ("ds",)
-
     def __init__(
         self,
         name: Literal["train", "test", "val"],

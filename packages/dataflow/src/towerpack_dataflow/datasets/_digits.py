@@ -36,8 +36,6 @@ class Digits(DataFromArrays):
         ((8, 8), dtype('float32'), 5)
     """
 
-    _holds = ()
-
     def __init__(self, train_or_test: Literal["train", "test"], shuffle: bool | None = None) -> None:
         """Loads the samples."""
         arguments.one_of("train_or_test", train_or_test, ("train", "test"))

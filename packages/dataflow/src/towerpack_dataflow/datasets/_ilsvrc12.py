@@ -51,8 +51,6 @@ class ILSVRC12Files(ImageFiles):
         FormatError: the list is damaged, or lacks images of the folders.
     """
 
-    _holds = ()
-
     def __init__(
         self,
         dir: PathLike,
@@ -100,8 +98,6 @@ class ILSVRC12(LabelledImages):
             an image.
         ImportError: no image decoder is installed; raised while iterating.
     """
-
-    _holds = ("ds",)
 
     def __init__(
         self,

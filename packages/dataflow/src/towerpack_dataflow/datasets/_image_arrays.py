@@ -24,8 +24,6 @@ class ImageArrays(DataFromArrays):
         label_names: names of the labels, in order; empty if unknown.
     """
 
-    _holds = ()
-
     def __init__(
         self, images: npt.NDArray[Any], labels: npt.NDArray[Any], shuffle: bool, label_names: tuple[str, ...]
     ) -> None:

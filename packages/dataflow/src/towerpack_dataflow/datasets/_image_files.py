@@ -28,8 +28,6 @@ class ImageFiles(DataFromList):
         label_names: names of the labels, in order.
     """
 
-    _holds = ()
-
     def __init__(
         self, folder: Path, files: Iterable[tuple[str, int]], shuffle: bool, label_names: Sequence[str] = ()
     ) -> None:
@@ -51,8 +49,6 @@ class LabelledImages(MapDataComponent):
     Args:
         files: the flow of paths, stored as `ds`.
     """
-
-    _holds = ("ds",)
 
     def __init__(self, files: ImageFiles) -> None:
         """Stores the flow; reads nothing."""

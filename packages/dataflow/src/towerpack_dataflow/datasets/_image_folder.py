@@ -33,8 +33,6 @@ class ImageFolderFiles(ImageFiles):
         DatasetError: the folder is missing or has no subfolder, or a subfolder has no image.
     """
 
-    _holds = ()
-
     def __init__(self, dir: PathLike, shuffle: bool = True) -> None:
         """Lists the folders; opens no image."""
         folder = Path(dir).expanduser()
@@ -58,8 +56,6 @@ class ImageFolder(LabelledImages):
         FormatError: a file is not an image; raised while iterating.
         ImportError: no image decoder is installed; raised while iterating.
     """
-
-    _holds = ("ds",)
 
     def __init__(self, dir: PathLike, shuffle: bool = True) -> None:
         """Lists the folders; opens no image."""
@@ -86,8 +82,6 @@ class Places365Standard(LabelledImages):
         DatasetError: a folder is missing, or there are not 365 classes.
         FormatError: a file is not an image; raised while iterating.
     """
-
-    _holds = ("ds",)
 
     def __init__(self, dir: PathLike, name: Literal["train", "val"], shuffle: bool | None = None) -> None:
         """Lists the folders; opens no image."""

@@ -41,7 +41,6 @@ class SVHNDigit(ImageArrays):
         ImportError: SciPy is missing.
     """
 
-    _holds = ()
     _checksums = {
         "train": "e26dedcc434d2e4c54c9b2d4a06d8373",
         "test": "eb5a983be6a315427106f1b164d9cef3",
@@ -91,8 +90,6 @@ class Caltech101Silhouettes(ImageArrays):
         FormatError: the file is truncated or damaged.
         ImportError: SciPy is missing.
     """
-
-    _holds = ()
 
     def __init__(
         self,

@@ -39,8 +39,6 @@ class TinyImageNet(LabelledImages):
         ImportError: no image decoder is installed; raised while iterating.
     """
 
-    _holds = ("ds",)
-
     def __init__(self, dir: PathLike, name: Literal["train", "val"], shuffle: bool | None = None) -> None:
         """Reads the lists and compares them with the folders; opens no image."""
         arguments.one_of("name", name, ("train", "val"))

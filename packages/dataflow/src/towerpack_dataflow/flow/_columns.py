@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from ctypes import c_float
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from ._epoch import Epoch
 
 __all__ = [
     "NUMBER_DTYPES",
@@ -38,11 +40,15 @@ class Columns(NamedTuple):
         kind: the type of datapoints and batches.
         keys: of the components, in order.
         fields: shape and dtype of each component in one datapoint.
+        gather: writes the datapoints of an epoch with the numbers of a range into the rows of arrays, one
+            for each component. The rows equal a batch of the datapoints bit for bit. The range is not empty,
+            and lies within the pass.
     """
 
     kind: type[Any]
     keys: Sequence[Any]
     fields: Sequence[Field]
+    gather: Callable[[Epoch, range, Sequence[np.ndarray]], None]
 
     def rows(self, count: int) -> list[Field]:
         """Returns shape and dtype of each component in a batch of `count`."""

@@ -40,7 +40,7 @@ def blamed_place(error: BaseException, root: Node) -> tuple[int, ...]:
     """Returns the child numbers on the way from `root` to the recorded flow, and removes the record."""
     culprit = vars(error).pop(_BLAMED, root)
     path = _path(root, culprit)
-    return tuple(list(flow._children()).index(child) for flow, child in pairwise(path))
+    return tuple(list(flow.children()).index(child) for flow, child in pairwise(path))
 
 
 def _path(root: Node, culprit: Node) -> list[Node]:
@@ -50,6 +50,6 @@ def _path(root: Node, culprit: Node) -> list[Node]:
 def _paths(flow: Node, culprit: Node) -> Iterator[list[Node]]:
     if flow is culprit:
         yield [flow]
-    for child in flow._children():
+    for child in flow.children():
         for path in _paths(child, culprit):
             yield [flow, *path]

@@ -3,36 +3,33 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from types import MappingProxyType
-from typing import Any
-
-import numpy as np
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Self
 
 from .. import _argument_checks as arguments
 from .._errors import FlowDefinitionError, NotAddressableError, UnknownLengthError
 from . import _flow_state
 from ._columns import Columns
+from ._effect import Effect
 from ._epoch import Epoch, draw_seed
 from ._find_flows import find_flows, kept_attributes, set_attributes
 from ._position import Position
-from ._root_pass import counted
-from ._subclassing import inherited_pass, wrap_overrides
-from ._tree_facts import length_fact
-from ._tree_text import kept_arguments, tree_text
-from ._user_code import innermost_pass
-from .provenance import TracedFlow
+from ._root_pass import begin
+from ._tree_text import kept_numbers, tree_text
+from ._user_code import running
+from ._written_flow import WrittenFlow, adapted
+from .provenance import Origin, Trace
 
 __all__ = ["DataFlow"]
 
 _log = logging.getLogger("towerpack_dataflow")
 
 
-class DataFlow(TracedFlow):
+class DataFlow:
     """Yields datapoints, pass after pass; abstract.
 
-    A datapoint is a list, tuple or dict of components. Iterating a flow once is a *pass*, or epoch, and a
-    pass is a pure function of the seed, the epoch's number and the index it starts at:
+    A datapoint is a list, tuple or dict of components. Iterating a flow once is a *pass*, or epoch: a pure
+    function of the seed, the epoch's number and the index it starts at.
 
     * every `iter(flow)` starts the next epoch at its beginning, however far the one before was read;
     * after `load_state_dict()` it starts exactly there;
@@ -44,10 +41,12 @@ class DataFlow(TracedFlow):
 
     To write a flow, override one of:
 
-    * `__iter__`, as a generator, for a stream; `__len__` too if the length is known. Keep a flow that it
-      iterates over in an attribute, or in a list, tuple, dict or dataclass there, so that seeds, epochs and
-      states reach it. A flow from elsewhere starts over in each pass, with random numbers of that pass;
-    * `__len__` and `datapoint(epoch, index)`, for an addressable flow.
+    * `__len__` and `datapoint(epoch, index)`, for an addressable flow;
+    * `__iter__`, as a generator, for a stream; `__len__` too if the length is known.
+
+    All else follows. Four members change it: `children()`, the flows below that seeds, epochs and states
+    reach; `identity()`, the settings that states belong to; `origins()`, the datapoints below that form a
+    datapoint; and `effect`, an `Effect` on the datapoints.
 
     The datapoints of a *live* flow cannot be read again: a queue that others fill, a simulator. Such a stream
     sets `live = True`. It has no position, so nothing is skipped or repeated when a run resumes.
@@ -73,25 +72,25 @@ class DataFlow(TracedFlow):
     _seed_drawn = False  # whether it was drawn, not given by a caller
     _position: Position | None = None
     _ready = False
-    _transparent = False  # True: the child takes this flow's place, so its random numbers stay the same
     _running: Epoch | None = None
-    _holds: tuple[str, ...] | None = None  # the attributes that are flows; None: unknown. Not inherited.
     _copied = False  # whether workers have copies of the flows below
-    _argument_names: Mapping[str, str] = MappingProxyType({})  # the attributes that hold them, for repr()
-    _steady = False  # True: this class itself never writes to datapoints it has yielded. Not inherited.
-    _passes_on = False  # True: datapoints pass through unchanged, arrays included
+    effect = Effect()
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Makes a subclass's own `__iter__` or `datapoint` part of the protocol."""
-        super().__init_subclass__(**kwargs)
-        cls._holds, cls._steady = vars(cls).get("_holds"), vars(cls).get("_steady", False)
-        wrap_overrides(cls)
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        """Creates the object; a class with `__iter__` or `datapoint` has a `WrittenFlow` in front."""
+        made: Self = object.__new__(adapted(cls, DataFlow))
+        return made
+
+    def __bool__(self) -> bool:
+        """Returns `True`: a flow is no container, and a stream has no length to ask for."""
+        return True
 
     def __iter__(self) -> Iterator[Any]:
         """Starts the next pass, or the rest of the pass of a loaded state."""
-        if type(self).__iter__ is not DataFlow.__iter__:
-            return inherited_pass(self)  # super().__iter__() in a subclass's own __iter__
-        return self._begin()
+        if isinstance(self, WrittenFlow):  # super().__iter__() in a subclass's own __iter__
+            assert self._running is not None
+            return self._inherited()._datapoints(self._running, 0)
+        return begin(self)
 
     def __len__(self) -> int:
         """Returns the exact number of datapoints in a pass.
@@ -118,7 +117,7 @@ class DataFlow(TracedFlow):
     @property
     def endless(self) -> bool:
         """Whether no pass ends, as with `RepeatedData(flow, -1)`; a custom flow sets `endless = True`."""
-        below = self._children() if type(self).__iter__ is DataFlow.__iter__ else ()
+        below = self.children() if type(self).__iter__ is DataFlow.__iter__ else ()
         return bool(below) and all(flow.endless for flow in below)
 
     @property
@@ -136,9 +135,9 @@ class DataFlow(TracedFlow):
 
         `BatchData` without a remainder has one, and so do flows that pass on its batches.
         """
-        if not self._passes_on:
+        if not self.effect.passes_on:
             return None
-        sizes = {child.fixed_batch_size for child in self._children()}
+        sizes = {child.fixed_batch_size for child in self.children()}
         return sizes.pop() if len(sizes) == 1 else None
 
     def datapoint(self, epoch: int, index: int) -> Any:
@@ -155,14 +154,8 @@ class DataFlow(TracedFlow):
             ArgumentError: `epoch` is not an integer from 0 up.
             ArgumentTypeError: `index` is not an integer.
         """
-        index = arguments.position("index", index)
-        if not self.addressable:
-            raise NotAddressableError(
-                f"{self._name()} is a stream: it has no datapoint({epoch}, {index}); iterate over it"
-            )
-        if not 0 <= index < len(self):
-            raise IndexError(f"datapoint {index} of {self._name()}: a pass has {len(self)} datapoints")
-        datapoint = self._datapoint(self._rooted(epoch), index)
+        index = self._checked_index(index, f"it has no datapoint({epoch}, {{}}); iterate over it")
+        datapoint = self._inherited()._datapoint(self._rooted(epoch), index)
         if not self.addressable:
             raise NotAddressableError(
                 f"{self._name()} turned out to drop datapoints, so that index {index} has no fixed meaning; "
@@ -170,13 +163,49 @@ class DataFlow(TracedFlow):
             )
         return datapoint
 
+    def children(self) -> tuple[DataFlow, ...]:
+        """Returns the flows directly below, in the order of their places.
+
+        By default, these are the flows in the attributes, and those in lists, tuples, dicts and dataclasses
+        there. Override it to leave out a flow that the class holds and does not read.
+        """
+        return tuple(find_flows(self, DataFlow))
+
+    def identity(self) -> dict[str, bool | int | str]:
+        """Returns the settings that states of this flow belong to, by name.
+
+        A flow with other settings refuses such a state. By default, these are the numbers and truth values
+        among the constructor's arguments that an attribute of the same name holds, with or without a leading
+        underscore. Override the method to add a setting that changes the datapoints, or to leave one out.
+
+        Returns:
+            Numbers, truth values and strings; a float as its `repr`.
+        """
+        return kept_numbers(self)
+
+    def origins(self, epoch: Epoch, index: int) -> Iterable[Origin] | None:
+        """Returns the datapoints that form datapoint `index` of pass `epoch` of an addressable flow.
+
+        Override it in a flow with datapoints from other indices below. It is not called for streams,
+        and makes no datapoints.
+
+        Args:
+            epoch: epoch of this flow.
+            index: number of the datapoint.
+
+        Returns:
+            The datapoints directly below, in order, or `Origins` with notes; empty for a source; `None` if
+            unknown.
+        """
+        return []
+
     def reset_state(self) -> None:
         """Prepares for iteration in this process; an override opens files or connections here.
 
         The first iteration calls it, unless it was called before. It may be called any number of times and
         never moves the position. An override calls `super().reset_state()` for the flows below.
         """
-        for child in self._children():
+        for child in self.children():
             child.reset_state()
         self._ready = True
 
@@ -201,9 +230,8 @@ class DataFlow(TracedFlow):
         """Returns the position of the next datapoint that the consumer has not seen, and the seed.
 
         While the consumer holds datapoint 7 the position is 8. The state is a few integers, ready for JSON;
-        `"version"` is the number of its format, and `"flow"` describes the flow that it belongs to.
-
-        A live flow has no position. Its state holds those of live flows below that define `state_dict()`.
+        `"version"` is its format, and `"flow"` describes its flow. A live flow has no position; its state
+        holds those of live flows below that define `state_dict()`.
         """
         return _flow_state.dump(self)
 
@@ -225,6 +253,48 @@ class DataFlow(TracedFlow):
         else:
             self._position = _flow_state.load(self, state)
 
+    def trace(self, index: int, epoch: int = 0) -> Trace:
+        """Computes the origin of datapoint `index` of pass `epoch` without making a datapoint.
+
+        Args:
+            index: number of the datapoint, from 0 to `len(self) - 1`.
+            epoch: number of the pass, from 0.
+
+        Raises:
+            NotAddressableError: the flow is a stream.
+            IndexError: there is no such datapoint.
+            ArgumentError: `epoch` is not an integer from 0 up.
+            ArgumentTypeError: `index` is not an integer.
+        """
+        unknown = (
+            "the origin of its datapoint {} is known only after making all before it; trace a flow below it "
+            "that is addressable"
+        )
+        return Trace.of(self, self._rooted(epoch), self._checked_index(index, unknown))
+
+    def state_at(self, n: int) -> dict[str, Any]:
+        """Returns the state of this flow after its first `n` datapoints, counted from epoch 0.
+
+        The position of the flow itself is unchanged. Loaded into a flow built alike, the state continues with
+        datapoint `n % len(self)` of epoch `n // len(self)`; a stream repeats the epoch up to there.
+
+        Args:
+            n: number of datapoints of this flow; of batches if it yields batches.
+
+        Raises:
+            ArgumentError: `n` is not an integer from 0 up, or is above 0 for a flow without datapoints.
+            NotAddressableError: the flow is live, so it has no position.
+            UnknownLengthError: the flow does not have a known length, so the start of an epoch is unknown.
+
+        Example:
+            >>> from towerpack_dataflow import DataFromList
+            >>> flow = DataFromList(["a", "b", "c"], shuffle=False)
+            >>> state = flow.state_at(5)
+            >>> state["epoch"], state["index"]
+            (1, 2)
+        """
+        return _flow_state.at(self, arguments.count("n", n, least=0, most=None))
+
     def lend_read_only(self) -> None:
         """Promises that the consumer writes to no array of this flow, which may then lend its memory.
 
@@ -232,8 +302,8 @@ class DataFlow(TracedFlow):
         graph without a copy and stay valid while a view exists. Flows that only count, repeat or observe
         datapoints pass on the promise. A map does not: its function may write; put it below the workers.
         """
-        if self._passes_on:
-            for child in self._children():
+        if self.effect.passes_on:
+            for child in self.children():
                 child.lend_read_only()
 
     def __repr__(self) -> str:
@@ -253,91 +323,40 @@ class DataFlow(TracedFlow):
         return next(self._datapoints(epoch, index), None)
 
     def _columns(self) -> Columns | None:
-        """Returns the layout of batches if the flow can `_gather`; such a flow is addressable or endless."""
+        """Returns the layout of batches that the flow fills itself; such a flow is addressable or endless."""
         return None
-
-    def _gather(self, epoch: Epoch, wanted: range, out: Sequence[np.ndarray]) -> None:
-        """Writes the datapoints numbered `wanted` of a pass into the rows of `out`, one array per component.
-
-        The rows equal a batch of the datapoints bit for bit. `wanted` is a non-empty range within the pass.
-        """
-        raise FlowDefinitionError(f"{type(self).__name__} has _columns() and no _gather()")
-
-    def _children(self) -> tuple[DataFlow, ...]:
-        """Returns the flows directly below: the result of `find_flows`."""
-        if self._holds is not None:  # each state_dict() calls this
-            return tuple([getattr(self, name) for name in self._holds])
-        return tuple(find_flows(self, DataFlow))
 
     def _below(self, epoch: Epoch, place: int = 0, number: int | None = None) -> Epoch:
         """Returns `epoch` for child `place`."""
-        child = self._children()[place]
-        return epoch.below(None if self._transparent else place, number, child._seed)
+        child = self.children()[place]
+        return epoch.below(None if self.effect.keeps_place else place, number, child._seed)
 
     def _enter(self, epoch: Epoch) -> None:
         """Prepares for a pass through a subclass's own `__iter__`."""
         self._running = epoch
 
-    def _load_mark(self, numbers: Iterable[int]) -> None:
-        """Restores this flow's mark from a loaded state; most flows ignore it."""
+    def _loaded(self, mark: Iterable[int] | None) -> None:
+        """Discards all that earlier passes left, and takes the mark in a loaded state, if any."""
 
-    def _rewind(self) -> None:
-        """Discards everything that earlier passes left in this flow, except the position."""
-
-    def identity(self) -> dict[str, bool | int | str]:
-        """Returns the settings that states of this flow belong to, by name.
-
-        A flow with other settings refuses such a state. By default, these are the numbers and truth values
-        among the constructor's arguments that an attribute of the same name holds, with or without a leading
-        underscore. Override the method to add a setting that changes the datapoints, or to leave one out.
-
-        Returns:
-            Numbers, truth values and strings; a float as its `repr`.
-        """
-        if type(self).__module__.startswith("towerpack_"):
-            return {}  # `_facts` has those of the flows in the wheels
-        kept = ((name, value) for name, value, _ in kept_arguments(self))
-        return {
-            name: repr(float(value)) if isinstance(value, float) else value
-            for name, value in kept
-            if isinstance(value, (bool, int, float))
-        }
-
-    def _facts(self) -> dict[str, Any]:
-        """Returns the properties that a state depends on: numbers and words, by name."""
-        return {} if self._children() else length_fact(self)
+    def _checked_index(self, index: int, in_stream: str) -> int:
+        """Checks the index of a datapoint; `in_stream` says why a stream has none, with {} for the index."""
+        index = arguments.position("index", index)
+        if not self.addressable:
+            raise NotAddressableError(f"{self._name()} is a stream: {in_stream.format(index)}")
+        if not 0 <= index < len(self):
+            raise IndexError(f"datapoint {index} of {self._name()}: a pass has {len(self)} datapoints")
+        return index
 
     def _keeps_own_state(self) -> bool:
         return type(self).state_dict is not DataFlow.state_dict
 
-    def _on_first_host(self) -> DataFlow:
-        """Returns this flow for the first host, which has the longest shards."""
-        return self
+    def _inherited(self) -> Any:
+        """Returns the methods between flows; of an adapted flow, those of its base, for `super()` calls."""
+        return super(WrittenFlow, self) if isinstance(self, WrittenFlow) else self
 
     def _name(self) -> str:
         """Returns the name of this flow for messages."""
         return type(self).__name__
-
-    def _begin(self) -> Iterator[Any]:
-        """Starts the next pass with this flow as the root."""
-        if not self._ready:
-            _flow_state.walk(self)  # refuses a tree with a circle
-            self.reset_state()
-            self._ready = True
-        inner = innermost_pass()
-        if inner is not None and not inner.places(self):
-            return counted(self, Position(inner.begin(self)))
-        current = self._current()
-        # A seed set in the middle of a pass applies from the next one.
-        self._position = current.next_pass(self._seed)
-        self._position.started = True
-        return counted(self, self._position)
-
-    def _current(self) -> Position:
-        """Returns the position of the youngest iterator, or the initial position."""
-        if self._position is None:
-            self._position = Position(self._rooted(0))
-        return self._position
 
     def _rooted(self, epoch: int) -> Epoch:
         """Returns `epoch` with this flow as the root of its tree; draws a missing seed.
@@ -347,9 +366,8 @@ class DataFlow(TracedFlow):
         if isinstance(epoch, Epoch):
             return epoch
         epoch = arguments.count("epoch", epoch, least=0, most=None)
-        inner = innermost_pass()
-        if inner is not None:
-            return inner.numbered(self, epoch)
+        if (outer := running.get()) is not None:
+            return outer.numbered(self, epoch)
         if self._seed is None:
             self._seed, self._seed_drawn = draw_seed(), True
             _log.info("%s: drew seed %d; seed(%d) repeats this run", self._name(), self._seed, self._seed)

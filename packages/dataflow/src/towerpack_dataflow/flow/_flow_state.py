@@ -18,10 +18,10 @@ __all__ = [
     "Tree",
     "at",
     "dump",
-    "is_steady",
     "load",
     "load_live",
     "load_marks",
+    "position_of",
     "seeds_below",
     "set_seeds_below",
     "walk",
@@ -68,9 +68,16 @@ def dump(flow: Node) -> dict[str, Any]:
     tree: Tree = Tree.of(flow) if position is None or position.tree is None else position.tree
     if tree.live:
         return _dump_live(tree)
-    position = flow._current()
+    position = position_of(flow)
     position.tree = tree
     return _described(tree, position)
+
+
+def position_of(flow: Node) -> Position:
+    """Returns the position of the youngest iterator, or the initial position."""
+    if flow._position is None:
+        flow._position = Position(flow._rooted(0))
+    return flow._position
 
 
 def at(flow: Node, number: int) -> dict[str, Any]:
@@ -122,13 +129,13 @@ def load(flow: Node, state: Mapping[str, Any]) -> Position:
     seeds, marks = state.get("seeds", {}), state.get("marks", {})
     _check_fit(flow, tree, state)
     flow.seed(state["seed"])
-    _rewind(flow)
+    _forget(flow)
     for place, node in tree.below:
         if place in seeds:
             node.seed(seeds[place])
     for place, node in [("", flow), *tree.below]:
         if place in marks:
-            node._load_mark(marks[place])
+            node._loaded(marks[place])
     return Position(Epoch(state["epoch"], state["seed"], (), as_lists(marks)), state["index"])
 
 
@@ -139,12 +146,12 @@ def _dump_live(tree: Tree) -> dict[str, Any]:
     return {"live": own} if own else {}
 
 
-def _rewind(flow: Node) -> None:
+def _forget(flow: Node) -> None:
     """Discards traces of earlier passes in a tree, except where workers have copies, which keep them."""
-    flow._rewind()
+    flow._loaded(None)
     if not flow._copied:
-        for child in flow._children():
-            _rewind(child)
+        for child in flow.children():
+            _forget(child)
 
 
 def load_live(flow: Node, state: Mapping[str, Any]) -> None:
@@ -171,7 +178,7 @@ def load_marks(flow: Node, marks: Mapping[str, Iterable[int]], path: tuple[int, 
     """Restores the mark of each flow in a tree with its root at `path`, from a state or a copy."""
     for place, node in walk(flow, path):
         if _spelt(place) in marks:
-            node._load_mark(marks[_spelt(place)])
+            node._loaded(marks[_spelt(place)])
 
 
 def seeds_below(flow: Node) -> dict[str, int]:
@@ -194,22 +201,17 @@ def walk(flow: Node, path: tuple[int, ...] = ()) -> list[tuple[tuple[int, ...], 
     """
     found: list[tuple[tuple[int, ...], Node]] = [(path, flow)]
     for place, node in found:  # including those appended meanwhile
-        below = node._children()
+        below = node.children()
         if len(place) > _DEEPEST or len(found) > _MOST:
             raise FlowDefinitionError(
                 f"{node._name()} holds itself, or flows are over each other {_DEEPEST} deep; "
                 "let an attribute that leads back up to a flow above be a weakref.ref"
             )
-        if node._transparent:
+        if node.effect.keeps_place:
             found += [(place, child) for child in below]
         else:
             found += [((*place, number), child) for number, child in enumerate(below)]
     return found
-
-
-def is_steady(flow: Node) -> bool:
-    """Tells whether a flow never writes to datapoints it has yielded: its tree runs no user code."""
-    return all(node._steady for _, node in walk(flow))
 
 
 def _spelt(place: tuple[int, ...]) -> str:

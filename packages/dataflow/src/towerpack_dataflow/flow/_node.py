@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, Protocol
 
+from ._effect import Effect
 from ._epoch import Epoch
 from ._position import Position
 
@@ -21,18 +22,18 @@ class Node(Protocol):
     depend on this protocol, so that no import leads back up.
     """
 
-    _argument_names: Mapping[str, str]
     _seed: int | None
     _seed_drawn: bool
     _position: Position | None
-    _transparent: bool
+    _ready: bool
     _running: Epoch | None
 
     @property
     def _copied(self) -> bool: ...
 
     @property
-    def _steady(self) -> bool: ...
+    def effect(self) -> Effect:
+        """The effect on datapoints."""
 
     @property
     def addressable(self) -> bool:
@@ -59,6 +60,9 @@ class Node(Protocol):
     def datapoint(self, epoch: int, index: int) -> Any:
         """Makes one datapoint."""
 
+    def reset_state(self) -> None:
+        """Prepares for iteration in this process."""
+
     def seed(self, seed: int) -> None:
         """Sets the seed of this flow and of all below it."""
 
@@ -72,18 +76,13 @@ class Node(Protocol):
 
     def _datapoints(self, epoch: Epoch, start: int) -> Iterator[Any]: ...
 
-    def _on_first_host(self) -> Node: ...
-
     def identity(self) -> Mapping[str, bool | int | str]:
         """Returns the settings that states belong to."""
 
-    def _facts(self) -> dict[str, Any]: ...
-
-    def _rewind(self) -> None: ...
-
     def _keeps_own_state(self) -> bool: ...
 
-    def _children(self) -> Sequence[Node]: ...
+    def children(self) -> Sequence[Node]:
+        """Returns the flows directly below."""
 
     def _below(self, epoch: Epoch, place: int = 0, number: int | None = None) -> Epoch: ...
 
@@ -91,8 +90,4 @@ class Node(Protocol):
 
     def _enter(self, epoch: Epoch) -> None: ...
 
-    def _current(self) -> Position: ...
-
-    def _begin(self) -> Iterator[Any]: ...
-
-    def _load_mark(self, numbers: Iterable[int]) -> None: ...
+    def _loaded(self, mark: Iterable[int] | None) -> None: ...

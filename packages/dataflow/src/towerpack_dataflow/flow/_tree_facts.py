@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ._node import Node
+from ._tree_text import kept_numbers
 
 __all__ = ["Facts", "differences", "is_facts", "known_length", "length_fact", "tree_facts"]
 
@@ -22,10 +23,23 @@ def tree_facts(nodes: Iterable[tuple[str, Node]]) -> Facts:
     workers and of hosts.
     """
     return {
-        place: {"kind": type(node).__name__, **node.identity(), **node._facts()}
+        place: {"kind": type(node).__name__, **_settings(node)}
         for place, node in nodes
-        if _counts(node)
+        if not (node.effect.keeps_place and node.children())
     }
+
+
+def _settings(node: Node) -> dict[str, Any]:
+    """Returns the length of a source, and the settings that states belong to.
+
+    A subclass with another constructor adds the numbers among its arguments to the `identity()` of its base.
+    """
+    declared, created = (
+        next(base for base in type(node).__mro__ if name in vars(base)) for name in ("identity", "__init__")
+    )
+    length = {} if node.children() else length_fact(node)
+    added = {} if issubclass(declared, created) else kept_numbers(node, declared)
+    return {**length, **added, **node.identity()}
 
 
 def known_length(flow: Node) -> int | None:
@@ -67,10 +81,6 @@ def differences(
             if fact[name] != theirs[place][name]:
                 found[f"{name} of {_at(ours, place)}"] = theirs[place][name], fact[name]
     return dict(sorted(found.items()))
-
-
-def _counts(node: Node) -> bool:
-    return not (node._transparent and node._children())
 
 
 def _kinds(facts: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:

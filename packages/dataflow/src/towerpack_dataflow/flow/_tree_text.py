@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from types import FunctionType
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 
 from ._node import Node
 
-__all__ = ["kept_arguments", "tree_text"]
+__all__ = ["kept_numbers", "tree_text"]
 
 _WRITTEN = (bool, int, float, complex, range, np.dtype, np.generic, type(None))
 _SIZED = (list, tuple, dict, set, frozenset)
@@ -32,27 +33,46 @@ def tree_text(flow: Node, kind: type, depth: int = 0) -> str:
         return f"{name}(…)"
     parts: list[str] = []
     shown: set[int] = set()
-    for argument, value, default in kept_arguments(flow):
+    for argument, value, default in _kept_arguments(flow):
         if type(value) is type(default) and isinstance(value, (*_WRITTEN, str)) and value == default:
             continue
         text = _value_text(value, kind, shown, depth)
         parts.append(text if isinstance(value, kind) else f"{argument}={text}")
-    below = [child for child in flow._children() if id(child) not in shown]
+    below = [child for child in flow.children() if id(child) not in shown]
     parts += [tree_text(child, kind, depth + 1) for child in below[:_SHOWN]]
     if len(below) > _SHOWN:
         parts.append(f"… {len(below)} flows")
     return f"{name}({', '.join(parts)})"
 
 
-def kept_arguments(flow: Node) -> Iterator[tuple[str, Any, Any]]:
+def kept_numbers(flow: Node, base: type | None = None) -> dict[str, bool | int | str]:
+    """Returns the numbers and truth values among the constructor's arguments that the flow keeps.
+
+    Args:
+        flow: the flow.
+        base: leaves out the arguments of the constructor of this class.
+
+    Returns:
+        The values by name; a float as its `repr`.
+    """
+    known = () if base is None else _parameters(base)
+    return {
+        name: repr(float(value)) if isinstance(value, float) else value
+        for name, value, _ in _kept_arguments(flow)
+        if isinstance(value, (bool, int, float)) and name not in known
+    }
+
+
+def _kept_arguments(flow: Node) -> Iterator[tuple[str, Any, Any]]:
     """Yields name, value and default of each constructor argument that the flow keeps as an attribute."""
     own = vars(flow)
     for name, default in _parameters(type(flow)).items():
-        kept = [key for key in (flow._argument_names.get(name), name, f"_{name}") if key in own]
-        if kept:
-            yield name, own[kept[0]], default
+        kept = next((key for key in (name, f"_{name}") if key in own), None)
+        if kept is not None:
+            yield name, own[kept], default
 
 
+@lru_cache(maxsize=256)
 def _parameters(cls: type) -> dict[str, Any]:
     """Returns the parameters of a constructor with defaults, including those passed on as `**options`."""
     found: dict[str, Any] = {}

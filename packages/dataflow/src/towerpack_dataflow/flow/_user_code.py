@@ -3,20 +3,22 @@
 A flow that another one holds has a place in the tree, which gives it seeds, epochs and states. A flow reached
 in another way (built on the spot, from a closure or a global, held where the search for flows does not look)
 has none. A pass over it starts with random numbers that belong to the enclosing pass, which therefore stays a
-function of seed, epoch and index.
+function of seed, epoch and index. A context variable holds the user code that is running for this purpose:
+each pass runs in a context of that variable, so the value is exact while a generator runs, and only then.
 """
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator
+from contextvars import ContextVar, copy_context
+from itertools import repeat
+from typing import Any, final
 
 from ._epoch import Epoch
 from ._error_location import blame
 from ._node import Node
 
-__all__ = ["InnerPasses", "copy_container", "copy_containers", "innermost_pass", "run_one", "run_pass"]
+__all__ = ["UserCode", "copy_container", "copy_containers", "run_pass", "running"]
 
 _CONTAINERS = frozenset({list, dict})
 
@@ -33,75 +35,60 @@ def copy_containers(chunk: list[Any]) -> list[Any]:
     return [datapoint.copy() if type(datapoint) in _CONTAINERS else datapoint for datapoint in chunk]
 
 
-class InnerPasses(NamedTuple):
-    """The passes started inside one pass, or inside the making of one datapoint.
+@final
+class UserCode:
+    """User code that makes the datapoints of one pass, or one datapoint.
+
+    Args:
+        flow: the flow of that code.
+        epoch: epoch of the pass.
+        number: index of the datapoint; `None` for a pass.
 
     Attributes:
-        flow: the flow of that pass or datapoint.
-        epoch: epoch of that pass.
-        number: index of the datapoint; `None` in a pass.
-        begun: the flows over which a pass has started.
+        begun: the number of passes that the code has started over flows without a place.
     """
 
-    flow: Node
-    epoch: Epoch
-    number: int | None
-    begun: list[Node]
+    __slots__ = ("begun", "epoch", "flow", "number")
+
+    def __init__(self, flow: Node, epoch: Epoch, number: int | None = None) -> None:
+        """Stores the arguments."""
+        self.flow, self.epoch, self.number, self.begun = flow, epoch, number, 0
 
     def places(self, flow: Node) -> bool:
         """Tells whether the running pass has set the epoch of `flow`: its children, if it is a stream."""
-        return self.number is None and any(child is flow for child in self.flow._children())
+        return self.number is None and any(child is flow for child in self.flow.children())
 
     def begin(self, flow: Node) -> Epoch:
         """Returns the epoch of one more pass over a flow without an epoch from the running pass."""
-        self.begun.append(flow)
-        return self.epoch.inside(len(self.begun), self.number, _given_seed(flow))
+        self.begun += 1
+        return self.epoch.inside(self.begun, self.number, _given_seed(flow))
 
     def numbered(self, flow: Node, epoch: int) -> Epoch:
         """Returns the epoch with that number for a flow of which one datapoint is requested."""
-        for place, child in enumerate(self.flow._children()):
+        for place, child in enumerate(self.flow.children()):
             if child is flow:
                 return self.flow._below(self.epoch, place, epoch)
         return self.epoch.below(None, epoch, _given_seed(flow))
 
 
-def run_pass(
-    flow: Node, epoch: Epoch, produce: Callable[[], Iterator[Any]], begun: list[Node]
-) -> Iterator[Any]:
-    """Yields the datapoints of user code; its errors name `flow`; copies lists and dicts."""
+running: ContextVar[UserCode | None] = ContextVar("running", default=None)
+"""The innermost user code that is running; each pass continues in its own context."""
+
+
+def run_pass(code: UserCode, produce: Callable[[], Iterable[Any]]) -> Iterator[Any]:
+    """Yields the datapoints of user code; its errors name the flow; copies lists and dicts."""
+    context = copy_context()
+    context.run(running.set, code)
+    run = context.run
     try:
-        for datapoint in produce():
+        following = run(lambda: iter(produce()).__next__)
+        for datapoint in map(run, repeat(following)):  # ends as the code does
             if type(datapoint) in _CONTAINERS:
                 datapoint = datapoint.copy()  # without the original, arrays look unshared
             yield datapoint
     except Exception as error:
-        blame(error, flow)
+        blame(error, code.flow)
         raise
-
-
-def run_one(
-    flow: Node, epoch: Epoch, index: int, produce: Callable[[Any, Epoch, int], Any], begun: list[Node]
-) -> Any:
-    """Makes one datapoint by user code."""
-    return produce(flow, epoch, index)
-
-
-_PASS, _ONE = run_pass.__code__, run_one.__code__
-
-
-def innermost_pass() -> InnerPasses | None:
-    """Returns the innermost pass of user code that this thread is running.
-
-    It inspects the stack, which holds a generator only while it runs. A record kept instead would add a cost
-    to each datapoint; this adds one to each pass.
-    """
-    frame = sys._getframe(1)
-    while frame is not None:
-        if frame.f_code is _PASS or frame.f_code is _ONE:
-            here = frame.f_locals
-            return InnerPasses(here["flow"], here["epoch"], here.get("index"), here["begun"])
-        frame = frame.f_back  # type: ignore[assignment]
-    return None
 
 
 def _given_seed(flow: Node) -> int | None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+from ..flow._effect import Effect
 from ..flow._epoch import Epoch
 from ..flow._error_location import blame
 from ..sources._from_list import DataFromList
@@ -44,15 +45,14 @@ class RecordFlow(DataFromList):
         shuffle: whether each epoch has a different order.
     """
 
-    _holds = ()
-    _steady = True  # a record is created at each read; a subclass must repeat both declarations
-    _argument_names: Mapping[str, str] = {"records": "_lst"}
+    effect = Effect(steady=True)  # a record is created at each read
 
     _lst: Records
 
     def __init__(self, records: Records, shuffle: bool) -> None:
         """Stores `records`; reads none."""
         super().__init__(records, shuffle)
+        self._path = records
 
     def _one_by_one(self, epoch: Epoch, start: int) -> Iterator[Any]:
         try:

@@ -7,7 +7,6 @@ from itertools import islice
 from typing import Any, final
 
 from .._errors import ArgumentError
-from ..flow._columns import Columns
 from ..flow._epoch import Epoch
 from ..flow.provenance import Origin
 from ..operators._shard import ShardData, pick
@@ -30,9 +29,6 @@ class EvenShard(ShardData):
     Raises:
         ArgumentError: the numbers do not describe a shard, or a live flow would have to repeat datapoints.
     """
-
-    _steady = True
-    _holds = ("ds",)
 
     def __init__(self, ds: Any, index: int, count: int, *, repeats: bool) -> None:
         """Stores the arguments; reads nothing."""
@@ -62,7 +58,7 @@ class EvenShard(ShardData):
         """Returns the datapoint below that forms this rank's datapoint."""
         return [Origin(self.ds, self._place(index))]
 
-    def _columns(self) -> Columns | None:
+    def _columns(self) -> None:
         return None  # the indices of the last round are not a range
 
     def _place(self, index: int) -> int:

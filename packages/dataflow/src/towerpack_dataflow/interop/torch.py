@@ -10,6 +10,7 @@ from typing import Any, final
 from .. import _argument_checks as arguments
 from .._errors import ArgumentError, StateError
 from ..flow._epoch import Epoch
+from ..flow._flow_state import position_of
 from ..flow._position import Position
 from ..flow._tree_facts import length_fact
 from ..operators._shard import ShardData
@@ -114,7 +115,7 @@ class TorchDataset(IterableDataset[Any]):
         worker = get_worker_info()
         if worker is not None:
             return self._taken_of_share(self._part(worker.id, worker.num_workers))
-        self._flow._position = self._flow._current().next_pass(self._flow._seed)
+        self._flow._position = position_of(self._flow).next_pass(self._flow._seed)
         self._began = None
         return self._taken()
 
@@ -144,7 +145,7 @@ class TorchDataset(IterableDataset[Any]):
             return self._state_in_worker(worker.id, worker.num_workers)
         state = self._flow.state_dict()
         count = 0 if taken is None else arguments.count("taken", taken, least=0)
-        if count or (taken is not None and self._flow._current().started):
+        if count or (taken is not None and position_of(self._flow).started):
             epoch, index = self._began or (state["epoch"], state["index"])
             state.update(epoch=epoch, index=index + count)
         return state
@@ -168,7 +169,7 @@ class TorchDataset(IterableDataset[Any]):
             )
         self._flow.load_state_dict(own)
         self._began = None
-        position = self._flow._current()
+        position = position_of(self._flow)
         if place is None:
             self._inform_workers(int(position.epoch))
         else:
@@ -177,12 +178,12 @@ class TorchDataset(IterableDataset[Any]):
 
     def _taken(self) -> Iterator[Any]:
         datapoints = iter(self._flow)
-        position = self._flow._current()
+        position = position_of(self._flow)
         self._began = int(position.epoch), position.index
         yield from datapoints
 
     def _turn_to(self, number: int) -> None:
-        current = self._flow._current()
+        current = position_of(self._flow)
         if current.started or int(current.epoch) != number:
             seed = self._flow._rooted(0).seed
             self._flow._position = Position(Epoch(number, seed))
@@ -202,10 +203,10 @@ class TorchDataset(IterableDataset[Any]):
             share = None
             self._turn_to(epoch)
         elif share is not None and self._share_begun:
-            self._flow._position = share._current().next_pass(None)
+            self._flow._position = position_of(share).next_pass(None)
             share = None
         if share is None:
-            share = self._begin_at(self._flow._current().index + number, count)
+            share = self._begin_at(position_of(self._flow).index + number, count)
         self._calls_seen = calls
         self._resuming = False
         return share
@@ -219,7 +220,7 @@ class TorchDataset(IterableDataset[Any]):
         turns, number = divmod(index, count)
         share = ShardData(self._flow, number, count)
         share._seed = self._flow._seed
-        share._position = Position(self._flow._current().epoch, turns)
+        share._position = Position(position_of(self._flow).epoch, turns)
         return share
 
     def _taken_of_share(self, share: ShardData) -> Iterator[Any]:
@@ -229,9 +230,9 @@ class TorchDataset(IterableDataset[Any]):
     def _state_in_worker(self, number: int, count: int) -> dict[str, Any]:
         share = self._share
         if share is None:
-            share = self._beginning_at(self._flow._current().index + number, count)
+            share = self._beginning_at(position_of(self._flow).index + number, count)
         state = share.state_dict()
-        between = self._share_begun and not share._current().started
+        between = self._share_begun and not position_of(share).started
         state["index"] = number if between else share._index + state["index"] * count
         return {**state, "worker": [number, count]}
 

@@ -35,9 +35,6 @@ class FilterData(MapData):
         [[1], [3]]
     """
 
-    _holds = ("ds",)
-    _argument_names = {"predicate": "_predicate"}
-
     def __init__(self, ds: Any, predicate: Callable[..., Any], *, rng: bool = False) -> None:
         """Stores the arguments; calls nothing."""
         self._predicate = predicate

@@ -7,9 +7,10 @@ from itertools import chain, islice, repeat
 from typing import Any, final
 
 from .. import _argument_checks as arguments
+from ..flow._effect import Effect
 from ..flow._epoch import Epoch
-from ..flow._flow_state import is_steady
 from ..flow._user_code import copy_containers
+from ..flow._written_flow import is_steady
 from ..flow.provenance import Origin
 from ..storage import snapshot
 from ._local_order import LocalOrder
@@ -43,8 +44,7 @@ class LocallyShuffleData(ProxyDataFlow):
         (True, True)
     """
 
-    _steady = True
-    _holds = ("ds",)
+    effect = Effect(steady=True)
 
     def __init__(self, ds: Any, buffer_size: int, num_reuse: int = 1) -> None:
         """Stores the arguments; reads nothing."""
@@ -116,9 +116,6 @@ class LocallyShuffleData(ProxyDataFlow):
         if last is None or last[0] != epoch.identity:
             last = self._last_order = (epoch.identity, LocalOrder(self._buffer_size, epoch))
         return last[1]
-
-    def _facts(self) -> dict[str, Any]:
-        return {"buffer_size": self._buffer_size, "num_reuse": self._num_reuse}
 
     def __getstate__(self) -> dict[str, Any]:
         """Drops the cached order; a copy computes it again."""

@@ -34,8 +34,6 @@ class MapDataComponent(MapData):
         [[1, 'A'], [2, 'B']]
     """
 
-    _holds = ("ds",)
-
     def __init__(
         self,
         ds: Any,

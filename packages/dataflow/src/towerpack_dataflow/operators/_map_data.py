@@ -12,6 +12,7 @@ from ..flow._epoch import Epoch
 from ..flow._error_location import blame
 from ..flow._node import DROPPED
 from ..flow._resume_marks import Mark, Replay
+from ..flow.provenance import Origin, Origins
 from ._proxy_flow import ProxyDataFlow
 
 __all__ = ["FilterMark", "MapData"]
@@ -82,8 +83,6 @@ class MapData(ProxyDataFlow):
         [[1], [3]]
     """
 
-    _holds = ("ds",)
-
     def __init__(self, ds: Any, func: Callable[..., Any], *, rng: bool = False, drops: bool = False) -> None:
         """Stores the arguments; calls nothing."""
         super().__init__(ds)
@@ -138,8 +137,14 @@ class MapData(ProxyDataFlow):
             return DROPPED
         return datapoint
 
-    def _trace_notes(self, epoch: Epoch, index: int) -> dict[str, Any]:
-        return {"separate random numbers": True} if self._rng else {}
+    def identity(self) -> dict[str, bool | int | str]:
+        """Returns no settings: a state does not depend on the function."""
+        return {}
+
+    def origins(self, epoch: Epoch, index: int) -> Origins:
+        """Returns the datapoint of the same index in the flow below."""
+        notes = {"separate random numbers": True} if self._rng else None
+        return Origins([Origin(self.ds, index, self._below(epoch))], notes)
 
     def _single(self, epoch: Epoch, start: int) -> Iterator[Any]:
         func = self._func
@@ -228,11 +233,8 @@ class MapData(ProxyDataFlow):
         """Tells whether a map above may call this one's function in its own loop."""
         return not (self._rng or self._drops) and type(self)._datapoints is MapData._datapoints
 
-    def _rewind(self) -> None:
-        self._drops = self._announced
-
-    def _load_mark(self, numbers: Iterable[int]) -> None:
-        self._drops = True  # only maps that drop leave marks
+    def _loaded(self, mark: Iterable[int] | None) -> None:
+        self._drops = self._announced or mark is not None  # only maps that drop leave marks
 
     def _name(self) -> str:
         return (

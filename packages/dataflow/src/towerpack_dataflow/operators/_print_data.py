@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import chain, islice
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 from .. import _argument_checks as arguments
 from .._errors import ArgumentTypeError
 from ..flow._columns import Columns
+from ..flow._effect import Effect
 from ..flow._epoch import Epoch
 from ._proxy_flow import ProxyDataFlow
 
@@ -40,8 +41,7 @@ class PrintData(ProxyDataFlow):
           1: int 7
     """
 
-    _transparent = True
-    _passes_on = True
+    effect = Effect(keeps_place=True, passes_on=True)
 
     def __init__(
         self, ds: Any, num: int = 1, name: str | None = None, max_depth: int = 3, max_list: int = 3
@@ -64,10 +64,10 @@ class PrintData(ProxyDataFlow):
         return chain(self._printed(datapoints), datapoints)
 
     def _columns(self) -> Columns | None:
-        return self.ds._columns() if self._done else None
-
-    def _gather(self, epoch: Epoch, wanted: range, out: Sequence[np.ndarray]) -> None:
-        self.ds._gather(self._below(epoch), wanted, out)
+        below = self.ds._columns() if self._done else None
+        if below is None:
+            return None
+        return below._replace(gather=lambda epoch, wanted, out: below.gather(self._below(epoch), wanted, out))
 
     def _printed(self, datapoints: Iterator[Any]) -> Iterator[Any]:
         for number, datapoint in enumerate(islice(datapoints, self._num), 1):

@@ -59,17 +59,11 @@ class ProxyDataFlow(DataFlow):
     def _below(self, epoch: Epoch, place: int = 0, number: int | None = None) -> Epoch:
         if place:
             return super()._below(epoch, place, number)
-        return epoch.below(None if self._transparent else 0, number, self.ds._seed)
+        return epoch.below(None if self.effect.keeps_place else 0, number, self.ds._seed)
 
-    def _on_first_host(self) -> DataFlow:
-        below = self.ds._on_first_host()
-        return self if below is self.ds else changed(self, ds=below)
-
-    def _children(self) -> tuple[DataFlow, ...]:
-        # The flow below comes first, before attributes of a subclass.
-        if self._holds is not None:
-            return (self.ds,)
-        return (self.ds, *(child for child in super()._children() if child is not self.ds))
+    def children(self) -> tuple[DataFlow, ...]:
+        """Returns the flow below."""
+        return (self.ds,)
 
 
 def changed(flow: ProxyDataFlow, **attributes: Any) -> ProxyDataFlow:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import Any, final
 
@@ -12,6 +12,7 @@ import numpy as np
 from .. import _argument_checks as arguments
 from .._errors import ArgumentError, EmptyFlowError, UnknownLengthError
 from ..flow._columns import Columns
+from ..flow._effect import Effect
 from ..flow._epoch import Epoch
 from ..flow._resume_marks import Mark, Replay
 from ..flow._tree_facts import known_length
@@ -71,9 +72,7 @@ class RepeatedData(ProxyDataFlow):
         [['a'], ['b'], ['a'], ['b']]
     """
 
-    _passes_on = True
-    _steady = True
-    _holds = ("ds",)
+    effect = Effect(passes_on=True, steady=True)
 
     def __init__(self, ds: Any, num: int) -> None:
         """Stores the arguments; reads nothing."""
@@ -115,24 +114,20 @@ class RepeatedData(ProxyDataFlow):
         return _epochs(self, epoch, first, first + self._num, start)
 
     def _datapoint(self, epoch: Epoch, index: int) -> Any:
-        return _one(self, epoch, int(epoch) * self._num * len(self.ds) + index)
+        place, offset = self._place(epoch)
+        return _one(self, place, offset + index)
 
     def origins(self, epoch: Epoch, index: int) -> list[Origin]:
         """Returns the datapoint below, in the current epoch of the repetition."""
-        return [_origin(self, epoch, int(epoch) * self._num * len(self.ds) + index)]
-
-    def _facts(self) -> dict[str, Any]:
-        return {"num": self._num}
+        place, offset = self._place(epoch)
+        return [_origin(self, place, offset + index)]
 
     def _columns(self) -> Columns | None:
-        return self.ds._columns() if self.ds.addressable else None
+        return _columns_of_epochs(self, self._place)
 
-    def _gather(self, epoch: Epoch, wanted: range, out: Sequence[np.ndarray]) -> None:
-        if self._num == -1:
-            _gather_epochs(self, epoch.inner(), wanted, out)
-        else:
-            offset = int(epoch) * self._num * len(self.ds)
-            _gather_epochs(self, epoch, range(wanted.start + offset, wanted.stop + offset, wanted.step), out)
+    def _place(self, epoch: Epoch) -> tuple[Epoch, int]:
+        """Returns the epoch that counts the child's epochs, and the number of earlier datapoints in it."""
+        return (epoch.inner(), 0) if self._num == -1 else (epoch, int(epoch) * self._num * len(self.ds))
 
     def _name(self) -> str:
         return f"RepeatedData({self._num})"
@@ -160,9 +155,7 @@ class FixedSizeData(ProxyDataFlow):
         ([[1], [2]], [[3], [1]])
     """
 
-    _passes_on = True
-    _steady = True
-    _holds = ("ds",)
+    effect = Effect(passes_on=True, steady=True)
 
     def __init__(self, ds: Any, size: int, keep_state: bool = True) -> None:
         """Stores the arguments; reads nothing."""
@@ -180,29 +173,22 @@ class FixedSizeData(ProxyDataFlow):
         return self._size
 
     def _datapoints(self, epoch: Epoch, start: int) -> Iterator[Any]:
-        place, offset = self._origin(epoch)
+        place, offset = self._place(epoch)
         return islice(_epochs(self, place, 0, None, offset + start), max(self._size - start, 0))
 
     def _datapoint(self, epoch: Epoch, index: int) -> Any:
-        place, offset = self._origin(epoch)
+        place, offset = self._place(epoch)
         return _one(self, place, offset + index)
 
     def origins(self, epoch: Epoch, index: int) -> list[Origin]:
         """Returns the datapoint below, in the current epoch of the pass."""
-        place, offset = self._origin(epoch)
+        place, offset = self._place(epoch)
         return [_origin(self, place, offset + index)]
 
-    def _facts(self) -> dict[str, Any]:
-        return {"size": self._size, "keep_state": self._keep_state}
-
     def _columns(self) -> Columns | None:
-        return self.ds._columns() if self.ds.addressable else None
+        return _columns_of_epochs(self, self._place)
 
-    def _gather(self, epoch: Epoch, wanted: range, out: Sequence[np.ndarray]) -> None:
-        place, offset = self._origin(epoch)
-        _gather_epochs(self, place, range(wanted.start + offset, wanted.stop + offset, wanted.step), out)
-
-    def _origin(self, epoch: Epoch) -> tuple[Epoch, int]:
+    def _place(self, epoch: Epoch) -> tuple[Epoch, int]:
         """Returns the epoch that counts the child's epochs, and the number of earlier datapoints in it."""
         if self._keep_state and not self.ds.live:  # earlier datapoints of a live flow do not count
             return epoch, int(epoch) * self._size
@@ -258,13 +244,21 @@ def _origin(flow: ProxyDataFlow, epoch: Epoch, index: int) -> Origin:
     return Origin(flow.ds, offset, flow._below(epoch, 0, number))
 
 
-def _gather_epochs(flow: ProxyDataFlow, epoch: Epoch, wanted: range, out: Sequence[np.ndarray]) -> None:
-    """Gathers from consecutive epochs of the child, epoch by epoch."""
-    size = len(flow.ds)
-    done = 0
-    while done < len(wanted):
-        number, first = divmod(wanted[done], size)
-        part = range(first, min(first + (len(wanted) - done) * wanted.step, size), wanted.step)
-        rows = [buffer[done : done + len(part)] for buffer in out]
-        flow.ds._gather(flow._below(epoch, 0, number), part, rows)
-        done += len(part)
+def _columns_of_epochs(flow: ProxyDataFlow, place_of: Callable[[Epoch], tuple[Epoch, int]]) -> Columns | None:
+    """Returns the columns of a flow that joins consecutive epochs of its child; gathers epoch by epoch."""
+    child = flow.ds
+    below = child._columns() if child.addressable else None
+    if below is None:
+        return None
+
+    def gather(epoch: Epoch, wanted: range, out: Sequence[np.ndarray]) -> None:
+        place, offset = place_of(epoch)
+        size, step, done = len(child), wanted.step, 0
+        while done < len(wanted):
+            number, first = divmod(wanted[done] + offset, size)
+            part = range(first, min(first + (len(wanted) - done) * step, size), step)
+            rows = [buffer[done : done + len(part)] for buffer in out]
+            below.gather(flow._below(place, 0, number), part, rows)
+            done += len(part)
+
+    return below._replace(gather=gather)

@@ -7,6 +7,7 @@ from itertools import chain, islice, repeat
 from typing import Any, final
 
 from .. import _argument_checks as arguments
+from ..flow._effect import Effect
 from ..flow._epoch import Epoch
 from ..flow._user_code import copy_container
 from ..flow.provenance import Origin
@@ -33,9 +34,7 @@ class RepeatedDataPoint(ProxyDataFlow):
         [['a'], ['a'], ['b'], ['b']]
     """
 
-    _passes_on = True
-    _steady = True
-    _holds = ("ds",)
+    effect = Effect(passes_on=True, steady=True)
 
     def __init__(self, ds: Any, num: int) -> None:
         """Stores the arguments; reads nothing."""
@@ -58,9 +57,6 @@ class RepeatedDataPoint(ProxyDataFlow):
     def origins(self, epoch: Epoch, index: int) -> list[Origin]:
         """Returns the repeated datapoint."""
         return [Origin(self.ds, index // self._num, self._below(epoch))]
-
-    def _facts(self) -> dict[str, Any]:
-        return {"num": self._num}
 
     def _name(self) -> str:
         return f"RepeatedDataPoint({self._num})"

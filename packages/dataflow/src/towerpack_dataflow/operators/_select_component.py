@@ -32,9 +32,6 @@ class SelectComponent(MapData):
         [[0, 1]]
     """
 
-    _holds = ("ds",)
-    _argument_names = {"idxs": "_idxs"}
-
     def __init__(self, ds: Any, idxs: Sequence[Any]) -> None:
         """Stores the arguments; reads nothing."""
         if not isinstance(idxs, (list, tuple, range)):

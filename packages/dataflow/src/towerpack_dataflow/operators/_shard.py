@@ -11,12 +11,14 @@ import numpy as np
 from .. import _argument_checks as arguments
 from .._errors import ArgumentError, NotAddressableError, StateError
 from ..flow._columns import Columns
+from ..flow._effect import Effect
 from ..flow._epoch import Epoch
 from ..flow._flow import DataFlow
 from ..flow._node import DROPPED
+from ..flow._root_pass import lengths
 from ..flow._tree_facts import known_length
 from ..flow.provenance import Origin
-from ._proxy_flow import ProxyDataFlow, changed
+from ._proxy_flow import ProxyDataFlow
 
 __all__ = ["ShardData", "pick", "reshard"]
 
@@ -52,11 +54,8 @@ class ShardData(ProxyDataFlow):
     """
 
     sharded = True
-    _transparent = True
-    _passes_on = True
-    _steady = True
+    effect = Effect(keeps_place=True, passes_on=True, steady=True)
     _seed: int | None = 0
-    _holds = ("ds",)
 
     def __init__(self, ds: Any, index: int, count: int) -> None:
         """Stores the arguments; reads nothing."""
@@ -66,7 +65,7 @@ class ShardData(ProxyDataFlow):
 
     def __len__(self) -> int:
         """Returns the number of datapoints of this shard."""
-        return len(range(self._index, len(self.ds), self._count))
+        return len(range(0 if lengths.of_first_host else self._index, len(self.ds), self._count))
 
     def _datapoints(self, epoch: Epoch, start: int) -> Iterator[Any]:
         return _strided(self.ds, self._below(epoch), self._index + start * self._count, self._count)
@@ -79,15 +78,15 @@ class ShardData(ProxyDataFlow):
         return [Origin(self.ds, self._index + index * self._count)]
 
     def _columns(self) -> Columns | None:
-        columns = self.ds._columns()
-        return None if columns is None or known_length(self) == 0 else columns
+        below = self.ds._columns()
+        if below is None or known_length(self) == 0:
+            return None
 
-    def _gather(self, epoch: Epoch, wanted: range, out: Sequence[np.ndarray]) -> None:
-        first, stop = (self._index + number * self._count for number in (wanted.start, wanted.stop))
-        self.ds._gather(self._below(epoch), range(first, stop, wanted.step * self._count), out)
+        def gather(epoch: Epoch, wanted: range, out: Sequence[np.ndarray]) -> None:
+            first, stop = (self._index + number * self._count for number in (wanted.start, wanted.stop))
+            below.gather(self._below(epoch), range(first, stop, wanted.step * self._count), out)
 
-    def _on_first_host(self) -> DataFlow:
-        return changed(self, ds=self.ds._on_first_host(), _index=0)
+        return below._replace(gather=gather)
 
     def _name(self) -> str:
         return f"ShardData({self._index} of {self._count})"

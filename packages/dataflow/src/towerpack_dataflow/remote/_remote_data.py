@@ -52,7 +52,6 @@ class RemoteDataZMQ(DataFlow):
     """
 
     live = True
-    _holds = ()
 
     def __init__(
         self,

@@ -106,7 +106,7 @@ class MultiProcessRunner(ParallelRunner):
         )
 
     def _name(self) -> str:
-        return f"MultiProcessRunner({self._asked_for})"
+        return f"MultiProcessRunner({self._num_workers})"
 
 
 @final

@@ -62,9 +62,10 @@ class MultiThreadRunner(ParallelRunner):
             timeout=timeout,
             start_method="thread",
         )
+        self._num_threads = num_threads
 
     def _name(self) -> str:
-        return f"MultiThreadRunner({self._asked_for})"
+        return f"MultiThreadRunner({self._num_workers})"
 
 
 @final
@@ -119,6 +120,7 @@ class MultiThreadMapData(ParallelMap):
             timeout=timeout,
             start_method="thread",
         )
+        self._num_threads = num_threads
 
     def _name(self) -> str:
         return f"MultiThread{self.ds._name()}"

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Self, final
 
 from .. import _argument_checks as arguments
 from .._errors import ArgumentError, ArgumentTypeError, UnknownLengthError
+from ..flow._effect import Effect
 from ..flow._epoch import Epoch
 from ..flow._flow import DataFlow
 from ..operators._proxy_flow import ProxyDataFlow
@@ -60,8 +61,7 @@ class ParallelFlow(ProxyDataFlow):
         ArgumentTypeError: `worker_init_fn` cannot be called.
     """
 
-    _transparent = True
-    _argument_names = {"num_workers": "_asked_for", "num_threads": "_asked_for"}
+    effect = Effect(keeps_place=True)
     _worker_pool: Pool | None = None
     _read_only = False
     _work = 1e-3  # seconds of work that justify a message to a worker
@@ -83,7 +83,7 @@ class ParallelFlow(ProxyDataFlow):
         """Checks the arguments; starts nothing."""
         super().__init__(ds)
         self._starting = threading.RLock()
-        self._asked_for = (
+        self._num_workers = (
             num_workers
             if isinstance(num_workers, str) and num_workers == "auto"
             else arguments.count("num_workers", num_workers, least=0, instead=', or "auto"')
@@ -133,19 +133,19 @@ class ParallelFlow(ProxyDataFlow):
         return self._ordered and self._on_error != "skip" and super().addressable
 
     @property
-    def _num_workers(self) -> int:
+    def _worker_count(self) -> int:
         """Number of workers; determined on first use, when they start."""
-        if not isinstance(self._asked_for, int):
-            self._asked_for = self._tuned()
-        return self._asked_for
+        if not isinstance(self._num_workers, int):
+            self._num_workers = self._tuned()
+        return self._num_workers
 
-    @_num_workers.setter
-    def _num_workers(self, number: int) -> None:
-        self._asked_for = number
+    @_worker_count.setter
+    def _worker_count(self, number: int) -> None:
+        self._num_workers = number
 
     @property
     def _copied(self) -> bool:  # type: ignore[override]
-        return self._worker_pool is not None and self._asked_for != 0
+        return self._worker_pool is not None and self._num_workers != 0
 
     def _tuned(self) -> int:
         if not (self.ds.addressable or self._reads_here):
@@ -157,7 +157,7 @@ class ParallelFlow(ProxyDataFlow):
     @property
     def _in_process(self) -> bool:
         """Whether datapoints are made in this process: by threads, or without workers."""
-        return self._start_method == "thread" or self._asked_for == 0
+        return self._start_method == "thread" or self._num_workers == 0
 
     def close(self) -> None:
         """Ends the workers of this flow and of those below it; does nothing without workers.
@@ -231,10 +231,10 @@ class ParallelFlow(ProxyDataFlow):
     def _new_pool(self) -> Pool:
         from .pool import InlinePool, PoolOptions, WorkerPool
 
-        if self._num_workers == 0:
+        if self._worker_count == 0:
             return InlinePool()
         options = PoolOptions(
-            self._num_workers,
+            self._worker_count,
             self._start_method,
             self._worker_init_fn,
             self._prefetch_bytes,
@@ -249,10 +249,10 @@ class ParallelFlow(ProxyDataFlow):
     ) -> Dispatcher[Chunk]:
         from .pool import Dispatcher
 
-        window = _WINDOW * max(self._num_workers, 1)
+        window = _WINDOW * max(self._worker_count, 1)
         # Only a datapoint with a separate task can be identified as the slow one; and without workers, no
         # datapoint is made before the consumer requests it.
-        longest = 1 if self._timeout is not None or self._num_workers == 0 else None
+        longest = 1 if self._timeout is not None or self._worker_count == 0 else None
         budget = self._prefetch_bytes
         return Dispatcher(
             start,
@@ -268,7 +268,7 @@ class ParallelFlow(ProxyDataFlow):
 
 def close_below(flow: DataFlow) -> None:
     """Ends the workers of all flows below `flow`."""
-    for child in flow._children():
+    for child in flow.children():
         if isinstance(child, ParallelFlow):
             child.close()
         else:
@@ -296,7 +296,7 @@ def flows_read_here(flow: DataFlow) -> list[DataFlow]:
         reader = waiting.pop()
         if isinstance(reader, ParallelFlow) and not (reader._in_process or reader._reads_here):
             continue
-        new = {id(child): child for child in reader._children() if id(child) not in found}
+        new = {id(child): child for child in reader.children() if id(child) not in found}
         found.update(new)
         waiting.extend(new.values())
     return list(found.values())

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from .. import _argument_checks as arguments
 from ..flow._epoch import Epoch
-from ..flow._flow_state import is_steady
 from ..flow._resume_marks import Replay, as_lists
+from ..flow._written_flow import is_steady
 from ..operators._map_data import FilterMark, MapData
 from ..storage import snapshot
 from ._delivery_log import MapDeliveryLog, OrderedMapLog, UnorderedMapLog

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Self, final
 
 from .._errors import BatchError
 from ..batch import BatchData
+from ..flow._effect import Effect
 from ..flow._epoch import Epoch
 from ..flow._error_location import blame
 from ..operators._map_data import MapData
@@ -53,8 +54,7 @@ class MultiProcessMapAndBatchData(ProxyDataFlow):
         [[10, 20], [30, 40]]
     """
 
-    _transparent = True
-    _passes_on = True
+    effect = Effect(keeps_place=True, passes_on=True)
 
     def __init__(
         self,

@@ -48,7 +48,7 @@ class ParallelRunner(ParallelFlow):
             raise ArgumentError(
                 'replicate=True needs start_method="spawn" or "fork": threads share one flow instead'
             )
-        if replicate and self._asked_for == 0:
+        if replicate and self._num_workers == 0:
             raise ArgumentError("replicate=True needs at least one worker, since each has a separate copy")
         if on_error != "raise" and (replicate or not self.ds.addressable):
             raise ArgumentError(
@@ -180,16 +180,16 @@ class ParallelRunner(ParallelFlow):
         size = known_length(self.ds)
         # Copies continue from pass to pass; without a length there is only one pass, which never ends.
         first = start if size is None else int(epoch) * size + start
-        streams = [self._replica(epoch, number, first, size) for number in range(self._num_workers)]
+        streams = [self._replica(epoch, number, first, size) for number in range(self._worker_count)]
         turns = count(first) if size is None else range(first, first + size - start)
         for turn in turns:
-            yield next(streams[turn % self._num_workers])
+            yield next(streams[turn % self._worker_count])
 
     def _replica(self, epoch: Epoch, number: int, first: int, size: int | None) -> Iterator[Any]:
         from .pool import ActivePass
         from .worker._task_messages import PassSpec
 
-        workers = self._num_workers
+        workers = self._worker_count
         seed = _seed_of_copy(epoch.seed, number)
         own = Epoch(int(epoch) if size is None else 0, seed, epoch.path, None, epoch.outer_epoch)
         spec = PassSpec.of(own, None)._replace(addressable=False)

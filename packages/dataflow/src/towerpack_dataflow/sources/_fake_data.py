@@ -9,6 +9,7 @@ import numpy as np
 
 from .. import _argument_checks as arguments
 from .._errors import ArgumentError, ArgumentTypeError
+from ..flow._effect import Effect
 from ..flow._epoch import Epoch
 from ..flow._flow import DataFlow
 
@@ -42,8 +43,7 @@ class FakeData(DataFlow):
     """
 
     addressable = True
-    _holds = ()
-    _steady = True
+    effect = Effect(steady=True)
 
     def __init__(
         self,
@@ -76,9 +76,6 @@ class FakeData(DataFlow):
             return (self._drawn(epoch.rng(index)) for index in range(start, self._size))
         one = self._drawn(self._common(epoch))
         return (list(one) for _ in range(start, self._size))
-
-    def _facts(self) -> dict[str, Any]:
-        return {"length": self._size}
 
     @staticmethod
     def _common(epoch: Epoch) -> np.random.Generator:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from .._errors import ArgumentError, ArgumentTypeError
 from ..flow._columns import Columns, Field, assembled, numbers_array, only_values
+from ..flow._effect import Effect
 from ..flow._epoch import Epoch
 from ._from_list import DataFromList
 
@@ -47,19 +48,18 @@ class DataFromArrays(DataFromList):
     """
 
     _lst: ArrayRows
-    _holds = ()
-    _steady = True  # rows are copies
-    _argument_names = {"components": "_lst"}
+    effect = Effect(steady=True)
 
     def __init__(self, components: Any, shuffle: bool = True) -> None:
         """Stores references to the arrays, not copies."""
         rows: Any = components if isinstance(components, ArrayRows) else ArrayRows(components)
         super().__init__(rows, shuffle)
+        self._components = rows  # for `repr`, as in other sources
 
     def _columns(self) -> Columns | None:
-        return self._lst.columns()
+        return self._lst.columns(self._gathered)
 
-    def _gather(self, epoch: Epoch, wanted: range, out: Sequence[np.ndarray]) -> None:
+    def _gathered(self, epoch: Epoch, wanted: range, out: Sequence[np.ndarray]) -> None:
         self._lst.gather(self._order(epoch).indices(wanted) if self._shuffle else wanted, out)
 
 
@@ -89,12 +89,12 @@ class ArrayRows(Sequence[Any]):
         keys = [component.key for component in self._components]
         return assembled(self._kind, keys, [component.row(index) for component in self._components])
 
-    def columns(self) -> Columns | None:
+    def columns(self, gather: Callable[[Epoch, range, Sequence[np.ndarray]], None]) -> Columns | None:
         fields = [component.field() for component in self._components]
         if not self._length or None in fields:
             return None
         keys = [component.key for component in self._components]
-        return Columns(self._kind, keys, [field for field in fields if field is not None])
+        return Columns(self._kind, keys, [field for field in fields if field is not None], gather)
 
     def gather(self, rows: range | np.ndarray, out: Sequence[np.ndarray]) -> None:
         for component, target in zip(self._components, out):

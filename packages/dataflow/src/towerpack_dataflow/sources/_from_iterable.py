@@ -11,7 +11,7 @@ from .._errors import ArgumentTypeError, ExhaustedError, UnknownLengthError
 from ..flow._epoch import Epoch
 from ..flow._flow import DataFlow
 from ..flow._resume_marks import Replay, replayed
-from ..flow._user_code import run_pass
+from ..flow._user_code import UserCode, run_pass
 
 __all__ = ["DataFromGenerator", "DataFromIterable"]
 
@@ -36,8 +36,6 @@ class DataFromIterable(DataFlow):
         >>> list(DataFromIterable({"a": 0, "b": 1}.items()))
         [('a', 0), ('b', 1)]
     """
-
-    _holds = ()
 
     def __init__(self, iterable: Iterable[Any], live: bool = False) -> None:
         """Stores `iterable`; reads nothing."""
@@ -67,6 +65,10 @@ class DataFromIterable(DataFlow):
                 "of a pass with FixedSizeData(flow, size)"
             ) from None
 
+    def children(self) -> tuple[()]:
+        """Returns no flows."""
+        return ()
+
     @property
     def live(self) -> bool:
         """Whether datapoints of the iterable cannot be read again."""
@@ -81,10 +83,10 @@ class DataFromIterable(DataFlow):
 
     def _datapoints(self, epoch: Epoch, start: int) -> Iterator[Any]:
         if self.live:
-            return run_pass(self, epoch, self._open, [])
+            return run_pass(UserCode(self, epoch), self._open)
         if self._one_shot:
-            return run_pass(self, epoch, lambda: self._continued(epoch, start), [])
-        return run_pass(self, epoch, lambda: replayed(self._name(), epoch, self._open(), start), [])
+            return run_pass(UserCode(self, epoch), lambda: self._continued(epoch, start))
+        return run_pass(UserCode(self, epoch), lambda: replayed(self._name(), epoch, self._open(), start))
 
     def _open(self) -> Iterator[Any]:
         return iter(self._iterable)
@@ -127,13 +129,11 @@ class DataFromGenerator(DataFromIterable):
         True
     """
 
-    _holds = ()
-    _argument_names = {"gen": "_iterable"}
-
     def __init__(self, gen: Callable[[], Iterable[Any]] | Iterable[Any], live: bool = False) -> None:
         """Stores `gen`; calls nothing."""
         iterable = _GeneratorFunction(gen) if callable(gen) and not isinstance(gen, Iterator) else gen
         super().__init__(iterable, live)
+        self._gen = iterable
 
 
 class _GeneratorFunction:

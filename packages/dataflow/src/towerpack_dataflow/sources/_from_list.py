@@ -8,10 +8,12 @@ from typing import Any
 
 from .. import _argument_checks as arguments
 from .._errors import ArgumentTypeError
+from ..flow._effect import Effect
 from ..flow._epoch import Epoch
 from ..flow._error_location import blame
 from ..flow._flow import DataFlow
 from ..flow._user_code import copy_container, copy_containers
+from ..flow.provenance import Origins
 from ..storage import PackedList, list_to_pickle
 from ._permutation import Permutation
 
@@ -37,7 +39,6 @@ class DataFromList(DataFlow):
     """
 
     addressable = True
-    _holds = ()
 
     def __init__(self, lst: Sequence[Any], shuffle: bool = True) -> None:
         """Stores a reference to `lst`, not a copy."""
@@ -56,15 +57,18 @@ class DataFromList(DataFlow):
         """Returns the length of the list."""
         return len(self._lst)
 
+    def children(self) -> tuple[()]:
+        """Returns no flows."""
+        return ()
+
     @property
-    def _steady(self) -> bool:  # type: ignore[override]
-        return type(self._lst) in _CHEAP
+    def effect(self) -> Effect:  # type: ignore[override]
+        """Steady if reading a member runs no code of the list."""
+        return Effect(steady=type(self._lst) in _CHEAP)
 
-    def _facts(self) -> dict[str, Any]:
-        return {"length": len(self._lst), "shuffle": self._shuffle}
-
-    def _trace_notes(self, epoch: Epoch, index: int) -> dict[str, Any]:
-        return {"member": int(self._order(epoch).at(index)) if self._shuffle else index}
+    def origins(self, epoch: Epoch, index: int) -> Origins:
+        """Returns no origins, and the member of the list as a note."""
+        return Origins(notes={"member": int(self._order(epoch).at(index)) if self._shuffle else index})
 
     def _datapoint(self, epoch: Epoch, index: int) -> Any:
         try:

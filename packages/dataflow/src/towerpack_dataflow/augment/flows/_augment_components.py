@@ -7,6 +7,7 @@ from typing import Any, final
 
 from ... import _argument_checks as arguments
 from ...flow._epoch import Epoch
+from ...flow.provenance import Origins
 from ...operators._map_data import MapData
 from .._augmentor import ImageAugmentor
 from .._augmentor_list import AugmentorList
@@ -51,8 +52,6 @@ class AugmentImageComponents(MapData):
         array([[5., 2.]])
     """
 
-    _holds = ("ds",)
-
     def __init__(
         self,
         ds: Any,
@@ -77,8 +76,10 @@ class AugmentImageComponents(MapData):
         augmentors: AugmentorList = self._func.augmentors  # type: ignore[attr-defined]
         return augmentors
 
-    def _trace_notes(self, epoch: Epoch, index: int) -> dict[str, Any]:
-        return {**super()._trace_notes(epoch, index), "augmentors": repr(self.augs.augmentors)}
+    def origins(self, epoch: Epoch, index: int) -> Origins:
+        """Returns the datapoint of the same index in the flow below, and the augmentors as a note."""
+        found = super().origins(epoch, index)
+        return Origins(found, {**found.notes, "augmentors": repr(self.augs.augmentors)})
 
 
 @final

@@ -32,8 +32,6 @@ class ImageFromFile(MapData):
         FormatError: a file is not an image; raised while iterating.
     """
 
-    _holds = ("ds",)
-
     def __init__(
         self,
         files: Sequence[str | os.PathLike[str]],

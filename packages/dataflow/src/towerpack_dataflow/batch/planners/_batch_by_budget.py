@@ -86,9 +86,10 @@ class BatchByBudget(PlannedFlow):
         padded = np.maximum.reduceat(bounds, plan.offsets[:-1]) * plan.sizes()
         return float(1 - lengths.sum() / max(padded.sum(), 1))
 
-    def _facts(self) -> dict[str, Any]:
+    def identity(self) -> dict[str, bool | int | str]:
+        """Returns the settings of the plan."""
         window = 0 if self._window is None else self._window
-        return {**super()._facts(), "max_tokens": self._max_tokens, "window": window}
+        return {**super().identity(), "max_tokens": self._max_tokens, "window": window}
 
     def _name(self) -> str:
         return f"BatchByBudget({self._max_tokens})"

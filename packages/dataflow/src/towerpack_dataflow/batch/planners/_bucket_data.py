@@ -79,8 +79,9 @@ class BucketData(PlannedFlow):
         starts = starts[:-1][np.array(counts) > 0]
         return Plan(np.argsort(buckets, kind="stable"), starts, np.concatenate(slots), offsets)
 
-    def _facts(self) -> dict[str, Any]:
-        return {**super()._facts(), "sizes": str(self._sizes), "boundaries": str(self._boundaries)}
+    def identity(self) -> dict[str, bool | int | str]:
+        """Returns the settings of the plan."""
+        return {**super().identity(), "sizes": str(self._sizes), "boundaries": str(self._boundaries)}
 
 
 def _batch_sizes(batch_size: Any, buckets: int) -> list[int]:

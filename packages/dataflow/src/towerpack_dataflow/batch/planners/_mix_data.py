@@ -78,11 +78,13 @@ class MixData(DataFlow):
         passes, offset = divmod(given, len(flow))
         return [Origin(flow, offset, self._below(epoch, number, passes))]
 
-    def _facts(self) -> dict[str, Any]:
+    def identity(self) -> dict[str, bool | int | str]:
+        """Returns the length of a pass and the shares."""
         return {"size": self._size, "weights": repr(self._mixture)}
 
-    def _children(self) -> tuple[DataFlow, ...]:
-        return tuple(self._flows)  # may contain one flow twice
+    def children(self) -> tuple[DataFlow, ...]:
+        """Returns the flows below; one flow may be among them twice."""
+        return tuple(self._flows)
 
     def _datapoints(self, epoch: Epoch, start: int) -> Iterator[Any]:
         return (self._datapoint(epoch, index) for index in range(start, self._size))

@@ -70,8 +70,9 @@ class PackData(PlannedFlow):
         room = len(self._plan) * self._capacity
         self.padding_share = 1 - int(self._lengths.sum()) / room if room else 0.0
 
-    def _facts(self) -> dict[str, Any]:
-        return {**super()._facts(), "capacity": self._capacity}
+    def identity(self) -> dict[str, bool | int | str]:
+        """Returns the settings of the plan."""
+        return {**super().identity(), "capacity": self._capacity}
 
     def _name(self) -> str:
         return f"PackData({self._capacity})"

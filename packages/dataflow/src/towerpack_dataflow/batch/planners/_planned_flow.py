@@ -30,7 +30,6 @@ class PlannedFlow(ProxyDataFlow):
     """
 
     addressable = True
-    _holds = ("ds",)
     _plan: Plan
 
     def __init__(
@@ -58,7 +57,8 @@ class PlannedFlow(ProxyDataFlow):
         below = self._below(epoch)
         return [Origin(self.ds, number, below) for number in self._in_epoch(epoch).members(index)]
 
-    def _facts(self) -> dict[str, Any]:
+    def identity(self) -> dict[str, bool | int | str]:
+        """Returns the number of groups, the order, and a hash of the lengths."""
         return {"groups": len(self._plan), "shuffle": self._shuffle, "lengths": self._digest}
 
     def _datapoints(self, epoch: Epoch, start: int) -> Iterator[Any]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from ... import _argument_checks as arguments
 from ..._errors import ArgumentError, ArgumentTypeError
+from ...flow._effect import Effect
 from ...flow._epoch import Epoch
 from ...flow.provenance import Origin
 from ...operators._proxy_flow import ProxyDataFlow
@@ -42,9 +43,7 @@ class SkipData(ProxyDataFlow):
     """
 
     addressable = True
-    _transparent = True
-    _passes_on = True
-    _holds = ("ds",)
+    effect = Effect(keeps_place=True, passes_on=True)
 
     def __init__(self, ds: Any, positions: Iterable[int]) -> None:
         """Sorts the positions."""

@@ -12,6 +12,7 @@ import numpy as np
 
 from ... import _argument_checks as arguments
 from ..._errors import ErrorLimitError
+from ...flow._effect import Effect
 from ...flow._epoch import Epoch
 from ...flow.provenance import Origin
 from ...operators._proxy_flow import ProxyDataFlow
@@ -56,9 +57,7 @@ class SubstituteData(ProxyDataFlow):
     """
 
     addressable = True
-    _transparent = True
-    _passes_on = True
-    _holds = ("ds",)
+    effect = Effect(keeps_place=True, passes_on=True)
 
     def __init__(
         self, ds: Any, quarantine: str | os.PathLike[str] | None = None, max_errors: int = 100

@@ -1,7 +1,6 @@
 """The origin of a datapoint, computed from seed, epoch and index."""
 
-from ._origin import Origin
+from ._origin import Origin, Origins
 from ._trace import Trace
-from ._traced_flow import TracedFlow
 
-__all__ = ["Origin", "Trace", "TracedFlow"]
+__all__ = ["Origin", "Origins", "Trace"]

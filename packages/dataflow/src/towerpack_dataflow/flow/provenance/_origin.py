@@ -1,24 +1,22 @@
-"""`Origin`: one of the datapoints below that form a datapoint."""
+"""`Origin`: one of the datapoints below that form a datapoint; `Origins`: all of them, with notes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Protocol, final
 
 from ..._errors import FlowDefinitionError
 from .._epoch import Epoch
 from .._node import Node
 
-__all__ = ["Origin", "TracedNode"]
+__all__ = ["Origin", "Origins", "TracedNode"]
 
 
 class TracedNode(Node, Protocol):
-    """A flow that reports the origins of its datapoints; `TracedFlow` documents the members."""
+    """A flow that reports the origins of its datapoints; `DataFlow` documents the members."""
 
     def origins(self, epoch: Epoch, index: int) -> Iterable[Origin] | None:
         """Returns the origins of a datapoint."""
-
-    def _trace_notes(self, epoch: Epoch, index: int) -> dict[str, Any]: ...
 
 
 @final
@@ -58,10 +56,25 @@ class Origin:
         """
         if isinstance(self.epoch, Epoch):
             return self.epoch
-        for place, child in enumerate(owner._children()):
+        for place, child in enumerate(owner.children()):
             if child is self.flow:
                 return owner._below(epoch, place, self.epoch)
         raise FlowDefinitionError(
             f"origins() of {owner._name()} names {self.flow!r}, which is not directly below it; name flows "
             "held by its attributes"
         )
+
+
+@final
+class Origins(list[Origin]):
+    """The origins of a datapoint, with details for its trace.
+
+    Args:
+        members: the origins, in order.
+        notes: the details: values for JSON, by name.
+    """
+
+    def __init__(self, members: Iterable[Origin] = (), notes: Mapping[str, Any] | None = None) -> None:
+        """Stores the arguments."""
+        super().__init__(members)
+        self.notes = dict(notes or {})

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, final
 
 from ..._errors import StateError
+from .._epoch import Epoch
+from ._origin import Origins, TracedNode
 
 __all__ = ["Trace"]
 
@@ -63,6 +65,23 @@ class Trace:
         self.outer_epoch = outer_epoch
         self.notes = dict(notes or {})
         self.origins = None if origins is None else tuple(origins)
+
+    @classmethod
+    def of(cls, flow: TracedNode, epoch: Epoch, index: int) -> Trace:
+        """Traces datapoint `index` of an addressable flow."""
+        below = flow.origins(epoch, index)
+        return cls(
+            flow._name(),
+            epoch.key,
+            epoch.seed,
+            int(epoch),
+            int(index),
+            outer_epoch=epoch.outer_epoch,
+            notes=below.notes if isinstance(below, Origins) else None,
+            origins=None
+            if below is None
+            else [cls.of(origin.flow, origin.epoch_below(flow, epoch), origin.index) for origin in below],
+        )
 
     @property
     def complete(self) -> bool:

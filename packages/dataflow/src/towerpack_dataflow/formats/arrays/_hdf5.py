@@ -42,9 +42,6 @@ class HDF5Data(RecordFlow):
         OSError: the file is missing or not readable.
     """
 
-    _holds = ()
-    _steady = True
-
     def __init__(self, path: URL, data_paths: Sequence[str], shuffle: bool = True) -> None:
         """Reads the structure of the file and closes it."""
         super().__init__(_HDF5Rows(path, data_paths), shuffle)

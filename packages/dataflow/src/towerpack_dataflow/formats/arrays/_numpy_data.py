@@ -47,9 +47,6 @@ class NumpyData(DataFromArrays):
         {'x': array([4., 5.]), 'label': np.int64(2)}
     """
 
-    _holds = ()
-    _argument_names = {"path": "_lst"}
-
     def __init__(self, path: URL, shuffle: bool = True, verify: bool = True) -> None:
         """Maps the file."""
         rows: Any = FileRows(as_url("path", path), _arrays_in, arguments.flag("verify", verify))

@@ -12,7 +12,7 @@ import numpy as np
 from ... import _argument_checks as arguments
 from ..._errors import FormatError, extra
 from ...flow._flow import DataFlow
-from ...flow._flow_state import is_steady
+from ...flow._written_flow import is_steady
 from ...sources._as_dataflow import as_dataflow
 from ...sources._from_arrays import DataFromArrays
 from ...sources._from_list import DataFromList

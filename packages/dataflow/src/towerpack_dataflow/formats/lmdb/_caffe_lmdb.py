@@ -44,10 +44,6 @@ class CaffeLMDB(RecordFlow):
         OSError: the file is missing or not readable.
     """
 
-    _holds = ()
-    _steady = True
-    _argument_names = {"lmdb_path": "_lst"}
-
     def __init__(
         self,
         lmdb_path: str | os.PathLike[str],
@@ -56,6 +52,7 @@ class CaffeLMDB(RecordFlow):
     ) -> None:
         """Reads the keys."""
         super().__init__(LMDBRecords(lmdb_path, keys, _image_and_label), shuffle)
+        self._lmdb_path = self._lst
 
 
 def _image_and_label(key: bytes, value: memoryview) -> list[Any]:

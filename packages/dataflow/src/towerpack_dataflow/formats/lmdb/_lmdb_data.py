@@ -37,10 +37,6 @@ class LMDBData(RecordFlow):
         OSError: the file is missing or not readable.
     """
 
-    _holds = ()
-    _steady = True
-    _argument_names = {"lmdb_path": "_lst"}
-
     def __init__(
         self,
         lmdb_path: str | os.PathLike[str],
@@ -49,6 +45,7 @@ class LMDBData(RecordFlow):
     ) -> None:
         """Reads the keys."""
         super().__init__(LMDBRecords(lmdb_path, keys, _as_bytes), shuffle)
+        self._lmdb_path = self._lst
 
 
 @final

@@ -49,9 +49,6 @@ class ArrowData(ChunkedFlow):
         OSError: the file is missing or not readable.
     """
 
-    _holds = ()
-    _steady = True
-
     def __init__(
         self,
         path: URL,

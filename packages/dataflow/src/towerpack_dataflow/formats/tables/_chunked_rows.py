@@ -198,8 +198,6 @@ class ChunkedFlow(RecordFlow):
     """
 
     _lst: ChunkedRows
-    _holds = ()
-    _steady = True
 
     def __init__(
         self,
@@ -212,8 +210,9 @@ class ChunkedFlow(RecordFlow):
         kept = max(self._window, 1) if keep[1] is None else arguments.count(keep[0], keep[1])
         super().__init__(make(kept), True if self._window else arguments.flag("shuffle", shuffle))
 
-    def _facts(self) -> dict[str, Any]:
-        return {**super()._facts(), "window": self._window}
+    def identity(self) -> dict[str, bool | int | str]:
+        """Returns the order and its window."""
+        return {**super().identity(), "window": self._window}
 
     def _one_by_one(self, epoch: Epoch, start: int) -> Iterator[Any]:
         # Rows are made so fast that another generator around each of them would be noticeable.

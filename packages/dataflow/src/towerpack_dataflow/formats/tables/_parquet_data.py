@@ -40,9 +40,6 @@ class ParquetData(ChunkedFlow):
         OSError: the file is missing or not readable.
     """
 
-    _holds = ()
-    _steady = True
-
     def __init__(
         self,
         path: URL,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any, final
 
 from ..._errors import ArgumentTypeError, FormatError
@@ -55,10 +55,6 @@ class TarData(RecordFlow):
         >>> TarData(path, lambda sample: [sample["txt"].decode(), int(sample["cls"])]).datapoint(0, 1)
         ['two', 2]
     """
-
-    _holds = ()
-    _steady = True
-    _argument_names: Mapping[str, str] = {"path": "_lst"}
 
     def __init__(
         self,

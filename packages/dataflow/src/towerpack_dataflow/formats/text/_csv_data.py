@@ -54,9 +54,6 @@ class CSVData(RecordFlow):
         [{'x': 0.5, 'label': 1}, {'x': 1.5, 'label': 2}]
     """
 
-    _holds = ()
-    _steady = True
-
     def __init__(
         self,
         path: URL,

@@ -49,9 +49,6 @@ class JSONLData(RecordFlow):
         {'text': 'two', 'label': 2}
     """
 
-    _holds = ()
-    _steady = True
-
     def __init__(self, path: URL, shuffle: bool = False, encoding: str = "utf-8") -> None:
         """Locates the lines."""
         super().__init__(TextRecords(path, _parsed, LINES, encoding), shuffle)

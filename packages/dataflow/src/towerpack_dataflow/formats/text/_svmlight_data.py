@@ -43,9 +43,6 @@ class SVMLightData(RecordFlow):
         OSError: the file is missing or not readable.
     """
 
-    _holds = ()
-    _steady = True
-
     def __init__(
         self, path: URL, shuffle: bool = True, n_features: int | None = None, zero_based: bool = False
     ) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, final
 
 import numpy as np
@@ -52,9 +52,6 @@ class TFRecordData(RecordFlow):
     """
 
     _lst: TFRecords
-    _holds = ()
-    _steady = True
-    _argument_names: Mapping[str, str] = {"path": "_lst"}
 
     def __init__(
         self,

@@ -7,6 +7,7 @@ from typing import Any, final
 
 from ... import _argument_checks as arguments
 from ..._errors import ArgumentError, ArgumentTypeError, CacheError, NotAddressableError
+from ...flow._effect import Effect
 from ...flow._epoch import Epoch
 from ...flow._flow_state import Tree
 from ...flow._node import DROPPED
@@ -53,8 +54,7 @@ class CacheData(ProxyDataFlow):
         (True, [0, 1, 2])
     """
 
-    _steady = True
-    _holds = ("ds",)
+    effect = Effect(steady=True)
 
     def __init__(self, ds: Any, shuffle: bool = False, storage: CacheStorage | None = None) -> None:
         """Stores the arguments; makes nothing."""
@@ -94,9 +94,6 @@ class CacheData(ProxyDataFlow):
 
     def _number_below(self, epoch: Epoch, index: int) -> int:
         return self._order(epoch, len(self)).at(index) if self._is_shuffled(epoch) else index
-
-    def _facts(self) -> dict[str, Any]:
-        return {"shuffle": self._shuffle}
 
     def _is_shuffled(self, epoch: Epoch) -> bool:
         return self._shuffle and (int(epoch), epoch.outer_epoch) != (0, 0)

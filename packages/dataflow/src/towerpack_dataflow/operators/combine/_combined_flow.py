@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -49,13 +48,9 @@ class CombinedFlow(DataFlow):
         """Whether `datapoint(epoch, index)` works: true if it works in all flows below."""
         return all(flow.addressable for flow in self.df_lists)
 
-    def _children(self) -> tuple[DataFlow, ...]:
+    def children(self) -> tuple[DataFlow, ...]:
+        """Returns the flows below."""
         return tuple(self.df_lists)
-
-    def _on_first_host(self) -> DataFlow:
-        other = copy.copy(self)
-        other.df_lists = [flow._on_first_host() for flow in self.df_lists]
-        return other
 
     def _passes(self, epoch: Epoch, starts: Sequence[int]) -> list[Iterator[Any]]:
         """Returns a pass over each flow below, from these indices on."""

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import Any, final
 
+from ...flow._effect import Effect
 from ...flow._epoch import Epoch
 from ...flow.provenance import Origin
 from .._repeat import RepeatMark
@@ -32,8 +33,7 @@ class ConcatData(CombinedFlow):
         [['a'], ['b'], ['c']]
     """
 
-    _passes_on = True
-    _steady = True
+    effect = Effect(passes_on=True, steady=True)
 
     def __len__(self) -> int:
         """Returns the sum of the lengths.

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any, final
 
 from ..._errors import JoinError, UnknownLengthError
+from ...flow._effect import Effect
 from ...flow._epoch import Epoch
 from ...flow._error_location import blame
 from ...flow._resume_marks import replayed
@@ -88,8 +89,7 @@ class JoinData(_SideBySide):
         [{'image': 0, 'label': 1}]
     """
 
-    _passes_on = True
-    _steady = True
+    effect = Effect(passes_on=True, steady=True)
 
     def _put_together(self, parts: tuple[Any, ...]) -> Any:
         if isinstance(parts[0], dict):
@@ -121,7 +121,7 @@ class ZipData(_SideBySide):
         [[['a'], {'x': 1}], [['b'], {'x': 2}]]
     """
 
-    _steady = True
+    effect = Effect(steady=True)
 
     def _put_together(self, parts: tuple[Any, ...]) -> Any:
         return list(parts)

@@ -9,6 +9,7 @@ from typing import Any, final
 import numpy as np
 
 from ..._errors import ArgumentError, UnknownLengthError
+from ...flow._effect import Effect
 from ...flow._epoch import Epoch
 from ...flow._resume_marks import replayed
 from ._combined_flow import CombinedFlow
@@ -42,8 +43,7 @@ class RandomChooseData(CombinedFlow):
         True
     """
 
-    _passes_on = True
-    _steady = True
+    effect = Effect(passes_on=True, steady=True)
 
     def __init__(self, df_lists: Sequence[Any]) -> None:
         """Stores the arguments; reads nothing."""
@@ -73,7 +73,8 @@ class RandomChooseData(CombinedFlow):
             return replayed(self._name(), epoch, self._chosen(epoch, 0), start)
         return self._chosen(epoch, start)
 
-    def _facts(self) -> dict[str, Any]:
+    def identity(self) -> dict[str, bool | int | str]:
+        """Returns the probabilities."""
         return {"probabilities": ", ".join(f"{number:.9g}" for number in self._probabilities)}
 
     def _chosen(self, epoch: Epoch, start: int) -> Iterator[Any]:

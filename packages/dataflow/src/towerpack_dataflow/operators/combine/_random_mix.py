@@ -9,6 +9,7 @@ from typing import Any, final
 import numpy as np
 
 from ..._errors import ArgumentError
+from ...flow._effect import Effect
 from ...flow._epoch import Epoch
 from ...flow._resume_marks import replayed
 from ...flow.provenance import Origin
@@ -42,8 +43,7 @@ class RandomMixData(CombinedFlow):
         ['a', 'a', 'b', 'b', 'b']
     """
 
-    _passes_on = True
-    _steady = True
+    effect = Effect(passes_on=True, steady=True)
 
     def __init__(self, df_lists: Sequence[Any]) -> None:
         """Reads the lengths of the flows."""

@@ -12,8 +12,10 @@ from typing import Any, final
 from ... import _argument_checks as arguments
 from ..._errors import ArgumentError, EmptyFlowError
 from ...flow._datapoint_size import datapoint_size
+from ...flow._effect import Effect
 from ...flow._epoch import Epoch
 from ...flow._error_location import explain
+from ...flow._flow_state import position_of
 from ...operators._proxy_flow import ProxyDataFlow
 from ..tracing import TraceSummary, process_spans, recorded_trace
 from ._bottleneck import Diagnosis, SpeedResult
@@ -47,8 +49,7 @@ class TestDataSpeed(ProxyDataFlow):
     """
 
     __test__ = False  # for pytest, which collects every class named Test*
-    _transparent = True
-    _passes_on = True
+    effect = Effect(keeps_place=True, passes_on=True)
 
     def __init__(self, ds: Any, size: int = 5000, warmup: int = 0, seconds: float | None = None) -> None:
         """Stores the arguments; measures nothing."""
@@ -67,7 +68,7 @@ class TestDataSpeed(ProxyDataFlow):
             EmptyFlowError: there are no datapoints to time.
         """
         with self._explaining():
-            return self._measure(self._current().epoch)
+            return self._measure(position_of(self).epoch)
 
     def diagnose(self, consumer: float = 0.0) -> Diagnosis:
         """Measures as `start()` does, then once more with a timer on every flow; prints a report.
@@ -85,9 +86,9 @@ class TestDataSpeed(ProxyDataFlow):
             EmptyFlowError: there are no datapoints to time.
         """
         with self._explaining():
-            result = self._timed(self._current().epoch)
+            result = self._timed(position_of(self).epoch)
             with stage_timers(self) as timers:
-                again = self._from_the_start(self._current().epoch)
+                again = self._from_the_start(position_of(self).epoch)
                 _taken(islice(again, self._warmup + self._size), self._seconds)
                 measured = tuple(measured_stages(timers))
             diagnosis = Diagnosis(result, measured, self.ds.addressable, consumer)
@@ -114,7 +115,7 @@ class TestDataSpeed(ProxyDataFlow):
             ArgumentError: the path is not writable.
         """
         with self._explaining(), recorded_trace(path) as made, stage_spans(self, process_spans()):
-            _taken(islice(self._from_the_start(self._current().epoch), self._size), self._seconds)
+            _taken(islice(self._from_the_start(position_of(self).epoch), self._size), self._seconds)
         print(f"TestDataSpeed: {made[0]}")
         return made[0]
 
@@ -125,7 +126,7 @@ class TestDataSpeed(ProxyDataFlow):
         try:
             yield
         except Exception as error:
-            explain(error, self, self._current())
+            explain(error, self, position_of(self))
             raise
 
     def _measure(self, epoch: Epoch) -> SpeedResult:

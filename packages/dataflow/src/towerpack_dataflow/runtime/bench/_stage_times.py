@@ -91,7 +91,7 @@ def _time(
 ) -> StageTimer:
     here = below = workers
     while isinstance(flow, ParallelFlow):
-        here = max(here, 1) * flow._num_workers
+        here = max(here, 1) * flow._worker_count
         below = workers if flow._reads_here else here
         flow = flow.ds
         flow.reset_state()

@@ -88,20 +88,20 @@ class RayRunner(ParallelRunner):
                 f"{type(actor_options).__name__}"
             )
         self._actor_options = dict(actor_options or {})
-        if self._num_workers:
+        if self._worker_count:
             from ._ray_pool import imported_ray
 
             imported_ray()
 
     def _name(self) -> str:
-        return f"RayRunner({self._asked_for})"
+        return f"RayRunner({self._num_workers})"
 
     def _new_pool(self) -> Pool:
         from ._ray_pool import RayOptions, RayPool
 
-        if self._num_workers == 0:
+        if self._worker_count == 0:
             return super()._new_pool()
         options = RayOptions(
-            self._num_workers, self._worker_init_fn, self._stall_warning, self._actor_options
+            self._worker_count, self._worker_init_fn, self._stall_warning, self._actor_options
         )
         return RayPool(options)

@@ -10,6 +10,7 @@ import numpy as np
 
 from ...batch import BatchData, BatchDataByShape, PadBatchData
 from ...flow._columns import Columns
+from ...flow._effect import Effect
 from ...flow._epoch import Epoch
 from ...flow._find_flows import flows_in
 from ...flow._flow import DataFlow
@@ -33,8 +34,7 @@ class StageTimer(ProxyDataFlow):
         spans: also records each of its times.
     """
 
-    _transparent = True
-    _passes_on = True
+    effect = Effect(keeps_place=True, passes_on=True)
 
     def __init__(
         self, ds: DataFlow, parent: StageTimer | None = None, workers: int = 0, spans: Spans = NO_SPANS
@@ -71,21 +71,22 @@ class StageTimer(ProxyDataFlow):
             self.count += 1
 
     def _columns(self) -> Columns | None:
-        return self.ds._columns()
+        below = self.ds._columns()
+        if below is None:
+            return None
 
-    def _gather(self, epoch: Epoch, wanted: range, out: Sequence[np.ndarray]) -> None:
-        begin = perf_counter(), thread_time()
-        self.ds._gather(self._below(epoch), wanted, out)
-        self._add(begin)
-        self.count += len(wanted)
+        def gather(epoch: Epoch, wanted: range, out: Sequence[np.ndarray]) -> None:
+            begin = perf_counter(), thread_time()
+            below.gather(self._below(epoch), wanted, out)
+            self._add(begin)
+            self.count += len(wanted)
+
+        return below._replace(gather=gather)
 
     def _add(self, begin: tuple[float, float]) -> None:
         self.seconds += perf_counter() - begin[0]
         self.computing += thread_time() - begin[1]
         self.spans.add(*self._what, begin[0])  # on Linux, both clocks are CLOCK_MONOTONIC
-
-    def _children(self) -> tuple[DataFlow, ...]:
-        return (self.ds,)  # not the parent
 
     def _name(self) -> str:
         return self.ds._name()

@@ -74,7 +74,7 @@ def unpack_error(failure: Failure, flow: DataFlow | None = None) -> BaseExceptio
     error.__cause__ = WorkerTraceback(failure.trace)
     if flow is not None and isinstance(error, Exception):
         for number in failure.place:
-            flow = flow._children()[number]
+            flow = flow.children()[number]
         blame(error, flow)
     return error
 

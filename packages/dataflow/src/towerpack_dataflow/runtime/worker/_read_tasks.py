@@ -9,8 +9,9 @@ from typing import Any, NamedTuple, final
 
 from ...batch import BatchAllocator, BatchData
 from ...flow._flow import DataFlow
-from ...flow._flow_state import is_steady, load_marks, set_seeds_below
+from ...flow._flow_state import load_marks, set_seeds_below
 from ...flow._resume_marks import Marks, as_lists
+from ...flow._written_flow import is_steady
 from ..tracing import NO_SPANS, Spans, StageTimer, put_timers
 from ..transport import Collected, DatapointList, Failure, QuickList, SteadyList
 from ._task_handler import ATTEMPTS, TaskHandler
@@ -60,8 +61,8 @@ class ReadTaskHandler(TaskHandler):
         """Resets the flow; a batch on top of it is built in the memory from which it is sent."""
         self._flow.reset_state()
         top = self._flow
-        while top._transparent and top._children():
-            top = top._children()[0]
+        while top.effect.keeps_place and top.children():
+            top = top.children()[0]
         if type(top) is BatchData:
             top._memory = memory
 
