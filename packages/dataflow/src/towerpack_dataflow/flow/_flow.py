@@ -186,16 +186,14 @@ class DataFlow:
     def origins(self, epoch: Epoch, index: int) -> Iterable[Origin] | None:
         """Returns the datapoints that form datapoint `index` of pass `epoch` of an addressable flow.
 
-        Override it in a flow with datapoints from other indices below. It is not called for streams,
-        and makes no datapoints.
+        Override it in a flow with datapoints from other indices below; it makes none. Streams have none.
 
         Args:
             epoch: epoch of this flow.
             index: number of the datapoint.
 
         Returns:
-            The datapoints directly below, in order, or `Origins` with notes; empty for a source; `None` if
-            unknown.
+            The datapoints directly below, in order, or `Origins` with notes; `None` if unknown.
         """
         return []
 
@@ -275,7 +273,7 @@ class DataFlow:
     def state_at(self, n: int) -> dict[str, Any]:
         """Returns the state of this flow after its first `n` datapoints, counted from epoch 0.
 
-        The position of the flow itself is unchanged. Loaded into a flow built alike, the state continues with
+        The position of the flow is unchanged. Loaded into a flow built alike, the state continues with
         datapoint `n % len(self)` of epoch `n // len(self)`; a stream repeats the epoch up to there.
 
         Args:
@@ -285,13 +283,6 @@ class DataFlow:
             ArgumentError: `n` is not an integer from 0 up, or is above 0 for a flow without datapoints.
             NotAddressableError: the flow is live, so it has no position.
             UnknownLengthError: the flow does not have a known length, so the start of an epoch is unknown.
-
-        Example:
-            >>> from towerpack_dataflow import DataFromList
-            >>> flow = DataFromList(["a", "b", "c"], shuffle=False)
-            >>> state = flow.state_at(5)
-            >>> state["epoch"], state["index"]
-            (1, 2)
         """
         return _flow_state.at(self, arguments.count("n", n, least=0, most=None))
 
