@@ -18,13 +18,12 @@ __all__ = ["add_to_augmentors", "add_to_flows"]
 def add_to_flows() -> None:
     """Adds the methods `size` and `get_data` to `DataFlow`; a subclass may define them instead."""
     kind: Any = towerpack_dataflow.DataFlow
-    before = kind.__dict__["__init_subclass__"].__func__
 
     def __init_subclass__(cls: Any, **arguments: Any) -> None:
         for old, new in (("get_data", "__iter__"), ("size", "__len__")):
             if old in vars(cls) and new not in vars(cls):
                 setattr(cls, new, vars(cls)[old])
-        before(cls, **arguments)
+        super(kind, cls).__init_subclass__(**arguments)
 
     wrapped: Any = __init_subclass__
     kind.__init_subclass__ = classmethod(wrapped)
