@@ -1,4 +1,5 @@
 from ._caffe import load_caffe
+from ._load_weights import load_weights
 from ._run_writer import SaveState, random_state, set_random_state
 from ._savers import KeepBest, MaxSaver, MinSaver, ModelSaver, checkpoint_directories, save_now
 from ._variable_values import assign_variables, complete_copies, initial_feeds, snapshot_variables
@@ -28,6 +29,7 @@ __all__ = [
     "latest_checkpoint",
     "load_caffe",
     "load_variables",
+    "load_weights",
     "random_state",
     "read_checkpoint",
     "save_now",

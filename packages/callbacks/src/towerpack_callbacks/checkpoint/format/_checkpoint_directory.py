@@ -21,6 +21,9 @@ import tensorflow.compat.v1 as tf
 from ..._errors import CheckpointError, CheckpointWriteError
 from ...writing import replace_directory, sync
 from .._caffe import load_caffe
+from .._keras_file import read_keras
+from .._safetensors import read_safetensors
+from .._torch_file import read_torch
 from ._checkpoint_layout import (
     CALLBACK_FILES,
     MANIFEST,
@@ -51,7 +54,12 @@ __all__ = [
 ]
 
 
-_OF_KERAS = (".h5", ".hdf5", ".keras")
+_READERS: dict[str, Callable[[Path], dict[str, np.ndarray]]] = {
+    ".caffemodel": load_caffe,
+    ".safetensors": read_safetensors,
+    **dict.fromkeys((".pth", ".pt"), read_torch),
+    **dict.fromkeys((".h5", ".hdf5", ".keras"), read_keras),
+}
 
 
 @final
@@ -103,13 +111,15 @@ def read_checkpoint(path: str | Path) -> Checkpoint:
 
 
 def load_variables(path: str | Path) -> dict[str, np.ndarray]:
-    """Reads arrays by variable name from a checkpoint, an archive or a Caffe model.
+    """Reads arrays by variable name from a checkpoint, an archive or weights of another library.
 
     Args:
         path: a checkpoint or log directory of this package, a TensorFlow checkpoint (its prefix, one of its
-            files, or a directory with a `checkpoint` file), a `.npz` archive, or a `.caffemodel`, read by
-            `load_caffe`. Variables written by `tf.train.Checkpoint` keep their names, such as "fc0/kernel";
-            variables that share a name are named by their object paths.
+            files, or a directory with a `checkpoint` file), a `.npz` archive, `.safetensors`, a state dict of
+            PyTorch (`.pth`, `.pt`), weights or a model of Keras (`.h5`, `.weights.h5`, `.keras`), or a
+            `.caffemodel`, read by `load_caffe`. Variables written by `tf.train.Checkpoint` keep their names,
+            such as "fc0/kernel"; variables that share a name are named by their object paths.
+            `load_weights` also converts names and axes.
 
     Raises:
         CheckpointError: `path` cannot be read as any of these.
@@ -117,15 +127,8 @@ def load_variables(path: str | Path) -> dict[str, np.ndarray]:
     path = Path(path)
     if path.suffix == ".npz":
         return _read_npz(path)
-    if path.suffix in _OF_KERAS:
-        raise CheckpointError(
-            f"{path} is a Keras file. Read it with Keras in eager mode: model = "
-            "keras.saving.load_model(path), or model.load_weights(path). Then pass the model: "
-            "use_keras(model) starts from its weights; or restore "
-            "{variable.path: variable.numpy() for variable in model.variables}."
-        )
-    if path.suffix == ".caffemodel":
-        return load_caffe(path)
+    if read := _READERS.get(path.suffix):
+        return read(path)
     if target_of(path) is not None or latest_checkpoint(path) is not None:
         return read_checkpoint(path).variables
     if path.name == "checkpoint" or path.is_dir():
