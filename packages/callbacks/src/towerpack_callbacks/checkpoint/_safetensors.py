@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import math
 import os
+from operator import index
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +62,7 @@ def read_safetensors(path: Path) -> dict[str, np.ndarray]:
     arrays, end = {}, 0
     try:
         for name, entry in sorted(header.items(), key=lambda item: item[1]["data_offsets"][0]):
-            shape, (begin, stop) = entry["shape"], entry["data_offsets"]
+            shape, (begin, stop) = list(map(index, entry["shape"])), map(index, entry["data_offsets"])
             dtype = _DTYPES.get(entry["dtype"])
             if dtype is None:
                 raise CheckpointError(
@@ -75,6 +76,8 @@ def read_safetensors(path: Path) -> dict[str, np.ndarray]:
                     f"{expected} bytes from {end} on, of {len(data)}. The file is damaged."
                 )
             arrays[name], end = data[begin:stop].view(dtype).reshape(shape), stop
+    except CheckpointError:
+        raise
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise CheckpointError(f"{path} is not a safetensors file: its header is invalid.") from error
     if end != len(data):
