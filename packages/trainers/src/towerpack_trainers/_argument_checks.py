@@ -6,7 +6,7 @@ import difflib
 import functools
 import numbers
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, TypeVar
 
 import attrs
@@ -18,6 +18,7 @@ from ._errors import ConfigError, FrozenConfigError, UnknownArgumentError
 __all__ = [
     "as_int",
     "at_least",
+    "check_allowed",
     "check_function",
     "check_number",
     "check_optimizer",
@@ -195,6 +196,22 @@ def check_number(owner: str, name: str, value: Any, least: float = 0.0, above: b
     if not (value > least if above else value >= least) or value == float("inf"):
         raise ValueError(_wrong_number(owner, name, value, wanted))
     return value
+
+
+def check_allowed(name: str, allow: Any, kinds: Sequence[str]) -> frozenset[str]:
+    """Returns a list of allowed differences as a set.
+
+    Args:
+        name: the argument's name.
+        allow: the given list.
+        kinds: the valid elements.
+
+    Raises:
+        ConfigError: `allow` is not a list of such kinds.
+    """
+    if isinstance(allow, str) or not isinstance(allow, Collection) or not set(allow) <= set(kinds):
+        raise ConfigError(f"{name}={allow!r}: expected a list of some of {', '.join(map(repr, kinds))}.")
+    return frozenset(allow)
 
 
 def check_function(owner: str, function: Any) -> Callable[..., Any]:

@@ -15,7 +15,7 @@ from towerpack_inputsource import FeedInput, InputSource, input_for
 from towerpack_layers import TowerContext
 
 from .._errors import ConfigError, TrainerStateError
-from ..config._dry_run import FlowPositions
+from ..config._run_plan import FlowPositions
 from ..optimize import compile_training_towers, leave_fusion_to_xla
 from ..predict._prediction_towers import PredictionTowers
 from ..reports import InputOverhead, StepOnHeldBatch, explain_step

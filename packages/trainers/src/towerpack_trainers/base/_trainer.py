@@ -31,6 +31,7 @@ from ..config._train_config import TrainConfig, default_callbacks
 from ..reports import InputOverhead
 from ..reports._describe_training import describe_trainable_variables, describe_training
 from ..reports._input_report import InputReport, StallWatch
+from ..reports.trace import TrainingTrace
 from ..restore import RunState
 from ..session import (
     ProcessStrategy,
@@ -134,7 +135,6 @@ class Trainer(metaclass=_BuiltInGraph):
         self._registered: list[Callback]
         self.processes = SingleProcess() if processes is None else processes
         self.coord = tf.train.Coordinator()
-        self._signals = StopSignals(cancel=self.coord.request_stop)
         with self.processes.failing_together(self.coord):
             self._start(config, arguments)
 
@@ -344,7 +344,9 @@ class Trainer(metaclass=_BuiltInGraph):
         """
         self._check_unused()
         plan = self._plan
-        with self.processes.failing_together(self.coord), plan.directory, plan.trace, self._signals:
+        signals = StopSignals(cancel=self.coord.request_stop)
+        trace = TrainingTrace(self.config.trace, self.loop, self.processes.rank)
+        with self.processes.failing_together(self.coord), plan.directory, trace, signals:
             steps = self._prepare()
             self.processes.check_agreement(self.loop, self.source)
             self._has_trained = True
@@ -359,7 +361,7 @@ class Trainer(metaclass=_BuiltInGraph):
                 tensors, op = self._tower_inputs(), self._only_op()
                 inputs = TrainingInputs(self.source, tensors, self.callbacks, op, self.graph)
                 end = TrainingEnd(self.callbacks, self.loop, inputs, self.coord, self.processes)
-                end.run(self._run_loop, sess, leaving=self._signals.leave)
+                end.run(lambda: self._run_loop(signals), sess, leaving=signals.leave)
                 self.processes.leave()
 
     def _check_unused(self) -> None:
@@ -420,15 +422,15 @@ class Trainer(metaclass=_BuiltInGraph):
     def _run_state(self) -> RunState:
         return self._plan.state(self.callbacks, self.source, self._training_inputs())
 
-    def _run_loop(self) -> None:
+    def _run_loop(self, signals: StopSignals) -> None:
         run_step = self.processes.guard_step(self._bind_step(), self.loop, self.sess)
-        requests = StopRequests(self.coord, self._signals, self.callbacks, self.is_chief)
+        requests = StopRequests(self.coord, signals, self.callbacks, self.is_chief)
         times, dry_run = self.config.steps_per_run or 1, self.config.dry_run
         epochs = TrainingLoop(self.loop, self.callbacks, requests, times, dry_run)
         check_position(times, self.loop)
         self.callbacks.before_train()
         self._plan.start.restore_random_numbers()
-        self._signals.begin()
+        signals.begin()
         # A step may be assigned to the trainer itself at any time.
         epochs.run(self.config.max_epoch, run_step, self.hooked_sess.run_unobserved, own=vars(self))
 

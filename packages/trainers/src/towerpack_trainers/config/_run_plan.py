@@ -1,4 +1,4 @@
-"""Directory, starting point, seed and counters of a run, resolved before the graph is built."""
+"""Directory, starting point, seed, counters and positions of flows, resolved before the graph is built."""
 
 from __future__ import annotations
 
@@ -8,18 +8,17 @@ from typing import Any, final
 import attrs
 import tensorflow.compat.v1 as tf
 
-from towerpack_callbacks import Callbacks, LoopState, Monitors, ScalarPrinter
+from towerpack_callbacks import Callback, Callbacks, LoopState, Monitors, ScalarPrinter
 from towerpack_callbacks.checkpoint import checkpoint_directories
 from towerpack_inputsource import InputSource
 
 from .._errors import ConfigError
 from ..reports import record_run
-from ..reports.trace import TrainingTrace
 from ..restore import RunState, find_starting_point
 from ..session import ProcessStrategy, RunDirectory
 from ._train_config import TrainConfig, default_monitors
 
-__all__ = ["RunPlan", "resolve_config", "resolve_steps_per_epoch"]
+__all__ = ["FlowPositions", "RunPlan", "resolve_config", "resolve_steps_per_epoch"]
 
 
 @final
@@ -38,7 +37,6 @@ class RunPlan:
         seed: the seed, the same in all processes.
         loop: the counters; the number of steps per epoch is not known yet.
         monitors: the recorders of statistics; by default, the console alone if there is no log directory.
-        trace: the time trace of the run.
 
     Raises:
         LogDirTakenError: another running training uses the log directory.
@@ -64,7 +62,6 @@ class RunPlan:
         if monitors is None:
             monitors = [ScalarPrinter()] if config.log_dir is None else default_monitors()
         self.monitors = Monitors(monitors, self.loop)
-        self.trace = TrainingTrace(config.trace, self.loop, processes.rank)
 
     def occupy(self, callbacks: Callbacks, explanation: str) -> None:
         """Locks the directories of the run, writes its description there, and sets them in the monitors.
@@ -154,3 +151,36 @@ def resolve_steps_per_epoch(config: TrainConfig, source: InputSource | None, per
             "Set TrainConfig(steps_per_epoch=...)."
         )
     return steps
+
+
+@final
+class FlowPositions(Callback):
+    """Restores the positions of flows after a training.
+
+    A flow continues from pass to pass during its lifetime. Without this callback, the data of a second
+    training, such as the one after a dry run, would depend on the number of datapoints that the first one
+    read. A flow that is `live` has no position and keeps its contents.
+    """
+
+    chief_only = False
+
+    def __init__(self) -> None:
+        self._found: list[tuple[Any, Any]] = []
+
+    def note(self, flow: Any) -> None:
+        """Saves the position of a flow, if it has one. Call it after seeding and before reading.
+
+        Args:
+            flow: a flow, or any other object, which is ignored.
+        """
+        if hasattr(flow, "load_state_dict") and not getattr(flow, "live", False):
+            self._found.append((flow, flow.state_dict()))
+
+    def put_back(self) -> None:
+        """Restores the saved positions. Call it when no reader is left."""
+        for flow, position in self._found:
+            if position:
+                flow.load_state_dict(position)
+
+    def _after_train(self) -> None:
+        self.put_back()

@@ -9,8 +9,7 @@ from ._distributed_errors import (
     RanksDifferError,
     RendezvousError,
 )
-from ._distributed_trainers import DistributedTrainer, MPITrainer
-from ._synchronous_processes import SynchronousProcesses
+from ._synchronous_processes import DistributedTrainer, MPITrainer, SynchronousProcesses
 from .cluster import Cluster, launch, launch_on_ray, resolve_cluster
 from .exchange import (
     Averaged,

@@ -17,9 +17,10 @@ import tensorflow.compat.v1 as tf
 from towerpack_callbacks import averaged_variables
 from towerpack_callbacks.checkpoint import assign_variables, load_variables
 
+from .._argument_checks import check_allowed
 from .._errors import RestoreError
 from ._named_values import NameMap, read_values
-from ._variable_differences import Differences, check_allowed, global_variables, matching_values
+from ._variable_differences import VARIABLE_DIFFERENCES, Differences, global_variables, matching_values
 
 __all__ = [
     "ONE_SIDED",
@@ -344,7 +345,9 @@ def allowed_differences(allow: Collection[str], ignore_mismatch: bool) -> frozen
     Raises:
         ConfigError: `allow` contains anything else than kinds of differences.
     """
-    return check_allowed(allow) | ({"unequal"} if ignore_mismatch else frozenset())
+    return check_allowed("allow", allow, VARIABLE_DIFFERENCES) | (
+        {"unequal"} if ignore_mismatch else frozenset()
+    )
 
 
 def _advice(differences: Differences, allow: frozenset[str]) -> str:

@@ -22,9 +22,10 @@ from towerpack_callbacks.checkpoint import (
     set_random_state,
 )
 
+from .._argument_checks import check_allowed
 from ._run_state import WORLD_DIFFERENCES, RunState
 from ._session_init import SessionInit, at_the_start_of_a_run
-from ._variable_differences import VARIABLE_DIFFERENCES, check_allowed, match_variables
+from ._variable_differences import VARIABLE_DIFFERENCES, match_variables
 
 __all__ = [
     "FreshStart",
@@ -50,7 +51,7 @@ def check_resume_allow(allow: Collection[str]) -> frozenset[str]:
     Raises:
         ConfigError: it contains anything else than kinds of differences.
     """
-    return check_allowed(allow, _KINDS, "resume_allow")
+    return check_allowed("resume_allow", allow, _KINDS)
 
 
 class StartingPoint(abc.ABC):

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import Any, final
 
 import attrs
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from .._errors import ConfigError, RestoreError
+from .._errors import RestoreError
 
 __all__ = [
     "VARIABLE_DIFFERENCES",
     "Differences",
-    "check_allowed",
     "global_variables",
     "match_variables",
     "matching_values",
@@ -35,24 +34,6 @@ VARIABLE_DIFFERENCES = tuple(_KINDS)
 
 # The maximum number of unused values in a short message.
 _NAMED = 3
-
-
-def check_allowed(
-    allow: Collection[str], kinds: Sequence[str] = VARIABLE_DIFFERENCES, name: str = "allow"
-) -> frozenset[str]:
-    """Checks a list of allowed differences.
-
-    Args:
-        allow: the given list.
-        kinds: the valid elements.
-        name: the argument's name.
-
-    Raises:
-        ConfigError: `allow` is not a list of such kinds.
-    """
-    if isinstance(allow, str) or not isinstance(allow, Collection) or not set(allow) <= set(kinds):
-        raise ConfigError(f"{name}={allow!r}: expected a list of some of {', '.join(map(repr, kinds))}.")
-    return frozenset(allow)
 
 
 @final

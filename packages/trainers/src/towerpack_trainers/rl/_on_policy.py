@@ -32,6 +32,7 @@ __all__ = [
     "PolicyObjective",
     "RolloutCollector",
     "RolloutTensors",
+    "iterations_of",
 ]
 
 
@@ -334,7 +335,7 @@ class PPOTrainer(AgentTrainer):
         devices: int | Sequence[str] | None = None,
     ) -> None:
         objective = PPOObjective() if objective is None else objective
-        made = _iterations(
+        made = iterations_of(
             "PPOTrainer", config, envs, rollout, objective, batch_size, epochs, env_state, devices
         )
         super().__init__(*made, devices)
@@ -367,11 +368,11 @@ class A2CTrainer(AgentTrainer):
         devices: int | Sequence[str] | None = None,
     ) -> None:
         objective = A2CObjective() if objective is None else objective
-        made = _iterations("A2CTrainer", config, envs, rollout, objective, None, 1, env_state, devices)
+        made = iterations_of("A2CTrainer", config, envs, rollout, objective, None, 1, env_state, devices)
         super().__init__(*made, devices)
 
 
-def _iterations(
+def iterations_of(
     trainer: str,
     config: TrainConfig,
     envs: Environments,

@@ -10,9 +10,8 @@ from ._average_over_processes import (
     exchange_packed,
 )
 from ._collective import CollectiveCommunicator
-from ._communicator import Communicator
+from ._communicator import Communicator, RecycledArrays
 from ._mpi import MPICommunicator
-from ._recycled_arrays import RecycledArrays
 
 __all__ = [
     "STOPPED",

@@ -13,8 +13,7 @@ import tensorflow.compat.v1 as tf
 from .._distributed_errors import MissingExtraError, RendezvousError
 from ..cluster import make_token
 from ..group import Connections, Handshake, ProcessGroup, call_chief, check_times, receive_calls
-from ._communicator import Communicator
-from ._recycled_arrays import RecycledArrays
+from ._communicator import Communicator, RecycledArrays
 
 __all__ = ["MPICommunicator"]
 
