@@ -35,7 +35,7 @@ from .base import (
     TowerTrainer,
     Trainer,
 )
-from .config._dry_run import fast_dev_run, overfit_batches
+from .config._dry_runs import fast_dev_run, overfit_batches
 from .config._train_config import TrainConfig, default_callbacks, default_monitors
 from .distributed import DistributedTrainer, MPITrainer
 from .export import ModelExporter

@@ -15,9 +15,17 @@ from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Any, final
 
-__all__ = ["StopSignals"]
+import attrs
+import tensorflow.compat.v1 as tf
+
+from towerpack_callbacks import Callbacks
+from towerpack_callbacks.checkpoint import save_now
+
+__all__ = ["StopRequests", "StopSignals"]
 
 _log = logging.getLogger("towerpack_trainers")
+
+
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _IGNORES_CTRL_C = (
     "This process was started to ignore SIGINT, as shells do for background jobs: Ctrl-C does not end "
@@ -245,3 +253,39 @@ class StopSignals:
     @property
     def _interruptible(self) -> bool:
         return self._phase in {"start", "training"}
+
+
+@final
+@attrs.frozen(eq=False)
+class StopRequests:
+    """Ends the loop after an error of a background thread, or after a signal.
+
+    Attributes:
+        coord: the coordinator to which threads report their errors.
+        signals: receives signals.
+        callbacks: the callbacks of the run; one of them may save.
+        is_chief: whether this process saves.
+    """
+
+    coord: tf.train.Coordinator
+    signals: StopSignals
+    callbacks: Callbacks
+    is_chief: bool
+
+    def follow(self, amid_triggers: bool = False) -> None:
+        """Raises the error of a failed thread; after a signal, saves and stops.
+
+        Args:
+            amid_triggers: whether more callbacks have to be triggered first; a signal then waits.
+
+        Raises:
+            KeyboardInterrupt, SystemExit: after Ctrl-C, or after SIGTERM.
+            Exception: the error of a thread.
+        """
+        self.coord.raise_requested_exception()
+        if self.signals.requested is None or amid_triggers:
+            return
+        with self.signals.saving():
+            if not save_now(self.callbacks) and self.is_chief:
+                _log.warning("There is no ModelSaver among the callbacks, so nothing is saved.")
+        raise self.signals.exception()

@@ -4,9 +4,8 @@ from ._choose_steps import choose_steps
 from ._composite_step import PrologueOps
 from ._copies_of_step import Given, StepCopies
 from ._fixed_steps import check_position
+from ._fused_steps import SpeedTrial, TrainingSteps
 from ._hooked_session import HookedSession
-from ._speed_trial import SpeedTrial
-from ._step_calls import TrainingSteps
 
 __all__ = [
     "Given",

@@ -10,8 +10,7 @@ from .._errors import ConfigError
 from ._composite_step import CompositeStep, PrologueOps
 from ._default_step import DefaultStep
 from ._fixed_steps import FixedSteps, check_periods
-from ._fused_steps import FusedSteps
-from ._step_calls import TrainingSteps
+from ._fused_steps import FusedSteps, TrainingSteps
 
 __all__ = ["choose_steps"]
 

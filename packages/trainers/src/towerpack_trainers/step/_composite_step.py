@@ -11,7 +11,7 @@ import tensorflow.compat.v1 as tf
 from ..towers._ended_data import LAST_STEP
 from ._copies_of_step import Given, StepCopies
 from ._default_step import DefaultStep, compile_step
-from ._step_calls import StepCalls
+from ._fused_steps import StepCalls
 
 __all__ = ["CompositeStep", "PrologueOps", "copies_of", "copy_after"]
 

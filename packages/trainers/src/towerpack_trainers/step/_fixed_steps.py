@@ -12,7 +12,7 @@ from towerpack_callbacks import Callbacks, LoopState, StopTraining
 from .._errors import ConfigError
 from ._composite_step import copies_of, copy_after
 from ._default_step import DefaultStep, compile_step
-from ._step_calls import StepCalls
+from ._fused_steps import StepCalls
 
 __all__ = ["FixedSteps", "check_periods", "check_position"]
 

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
-from typing import Any, final
+from collections.abc import Callable, Sequence
+from statistics import median
+from typing import Any, ClassVar, Protocol, final
 
+import attrs
 import numpy as np
 import tensorflow.compat.v1 as tf
 
@@ -20,10 +22,94 @@ from towerpack_inputsource import fast_callable
 from .._errors import ConfigError
 from ._copies_of_step import StepCopies
 from ._default_step import DefaultStep, compile_step
-from ._speed_trial import SpeedTrial
-from ._step_calls import StepCalls
 
-__all__ = ["FusedSteps"]
+__all__ = ["FusedSteps", "SpeedTrial", "StepCalls", "TrainingSteps"]
+
+
+@final
+@attrs.frozen(eq=False)
+class StepCalls:
+    """The session calls that make a training's steps.
+
+    Attributes:
+        run: makes one step, or `TrainingSteps.per_call` steps; returns one value per receiver, of the last
+            step.
+        run_prologue: makes all of these steps except the last; None if there is only one.
+        run_many: takes a limit, makes at most that many steps without observing callbacks, and returns their
+            number. If single calls are faster, it returns minus the number of steps after which to call it
+            again. None if fusing is never tried.
+    """
+
+    run: Callable[[], Sequence[Any]]
+    run_prologue: Callable[[], Any] | None = None
+    run_many: Callable[[float], int] | None = None
+
+
+class TrainingSteps(Protocol):
+    """The ops of the steps, made before the graph is final. `choose_steps` makes one.
+
+    Attributes:
+        default: the default step.
+        per_call: the number of steps in one run.
+    """
+
+    default: DefaultStep
+    per_call: int
+
+    def compile(self, sess: tf.Session) -> StepCalls:
+        """Prepares the session calls."""
+
+
+# The number of warm-up steps, of warm-up calls with several steps, and of compared steps of either kind.
+_WARM_UP, _WARM_UP_CALLS, _COMPARED = 30, 2, 60
+# Longer steps gain nothing.
+_LONGEST_STEP = 0.02  # seconds
+
+
+@final
+class SpeedTrial:
+    """Compares the times of single steps with those of steps in calls of several.
+
+    Attributes:
+        SINGLES: the number of single steps before calls of several steps are tried.
+    """
+
+    SINGLES: ClassVar[int] = _WARM_UP + _COMPARED
+
+    def __init__(self) -> None:
+        self._is_faster: bool | None = None
+        self._singles: list[float] = []
+        self._calls, self._seconds, self._steps = 0, 0.0, 0
+
+    @property
+    def is_faster(self) -> bool | None:
+        """Whether several steps in one call are faster; None until the comparison is complete."""
+        return self._is_faster
+
+    @property
+    def has_singles(self) -> bool:
+        """Whether enough single steps have been timed."""
+        return len(self._singles) == self.SINGLES
+
+    def note_single(self, seconds: float) -> None:
+        """Adds the time of one step, including the loop's work around it."""
+        self._singles.append(seconds)
+        if self.has_singles and self._single() > _LONGEST_STEP:
+            self._is_faster = False
+
+    def note_several(self, seconds: float, steps: int) -> None:
+        """Adds the time of a call with several steps."""
+        self._calls += 1
+        if self._calls <= _WARM_UP_CALLS:
+            return
+        self._seconds += seconds
+        self._steps += steps
+        if self._steps >= _COMPARED:
+            self._is_faster = self._seconds / self._steps < self._single()
+
+    def _single(self) -> float:
+        return median(self._singles[_WARM_UP:])
+
 
 # Signals, errors of threads, and callbacks with a period in seconds wait for the end of a call.
 _LONGEST_CALL = 0.05  # seconds

@@ -10,7 +10,7 @@ import tensorflow.compat.v1 as tf
 from towerpack_callbacks import Callbacks, LoopState, StepCounter, StepRunner
 
 from ..reports.trace import timed_session
-from ._step_calls import TrainingSteps
+from ._fused_steps import TrainingSteps
 
 __all__ = ["HookedSession"]
 
