@@ -1,11 +1,24 @@
 """The registry of layers: names, scopes, default arguments and chains."""
 
-from ._argscope import argscope, get_arg_scope
-from ._compute_dtype import compute_dtype
-from ._foreign_layers import enable_argscope_for_function, enable_argscope_for_module
-from ._layer_logging import disable_layer_logging
-from ._layer_scope import check_graph_mode, layer_scope, name_output, repeating_names
-from ._layer_variables import VariableHolder, attach_variables
+from ._argscope import (
+    ScopedCall,
+    ScopedCalls,
+    ScopedDefault,
+    argscope,
+    enable_argscope_for_function,
+    enable_argscope_for_module,
+    get_arg_scope,
+)
+from ._layer_scope import (
+    VariableHolder,
+    attach_variables,
+    check_graph_mode,
+    compute_dtype,
+    disable_layer_logging,
+    layer_scope,
+    name_output,
+    repeating_names,
+)
 from ._linearwrap import LinearWrap
 from ._register_layer import (
     REGISTRY,
@@ -16,7 +29,6 @@ from ._register_layer import (
     register_alias,
     register_layer,
 )
-from ._scoped_calls import ScopedCall, ScopedCalls, ScopedDefault
 
 __all__ = [
     "REGISTRY",

@@ -1,20 +1,83 @@
-"""The scope of one layer: variables, the name of the output, and the check for duplicate names."""
+"""The scope of one layer: its variables, output name, logging and compute dtype."""
 
 from __future__ import annotations
 
 import contextlib
 import inspect
-from collections.abc import Callable, Iterator
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, final
 
 import tensorflow.compat.v1 as tf
 
 from .._errors import DuplicateLayerError, GraphRequiredError
-from ..tower import graph_notes, outermost_graph
-from ._layer_variables import copy_variables
+from ..tower import get_current_tower_context, graph_notes, outermost_graph
 
-__all__ = ["check_finished", "check_graph_mode", "layer_scope", "name_output", "repeating_names"]
+__all__ = [
+    "VariableHolder",
+    "attach_variables",
+    "cast_arguments",
+    "check_finished",
+    "check_graph_mode",
+    "compute_dtype",
+    "copy_variables",
+    "disable_layer_logging",
+    "layer_scope",
+    "log_shapes",
+    "name_output",
+    "repeating_names",
+]
+
+_log = logging.getLogger("towerpack_layers")
+
+
+@final
+class VariableHolder(SimpleNamespace):
+    """The variables of one layer by their short names: the attribute `variables` of the layer's output.
+
+    Example:
+        >>> import tensorflow.compat.v1 as tf
+        >>> from towerpack_layers import FullyConnected
+        >>> with tf.Graph().as_default():
+        ...     out = FullyConnected("fc", tf.ones([2, 3]), 4)
+        >>> out.variables.W.name, [v.name for v in out.variables.all()]
+        ('fc/W:0', ['fc/W:0', 'fc/b:0'])
+    """
+
+    def all(self) -> list[Any]:
+        """Returns the variables in the order of their creation."""
+        return list(vars(self).values())
+
+    @property
+    def moving_mean(self) -> Any:
+        """The variable `mean` of a normalization layer, by the name in `tf.layers` and Tensorpack."""
+        return self.mean
+
+    @property
+    def moving_variance(self) -> Any:
+        """The variable `variance` of a normalization layer, by the name in `tf.layers` and Tensorpack."""
+        return self.variance
+
+
+def attach_variables(tensor: tf.Tensor, **variables: Any) -> tf.Tensor:
+    """Sets `tensor.variables` to a holder of the variables that are not `None`, and returns the tensor.
+
+    Args:
+        tensor: a layer's result.
+        **variables: variables by short name, in the order of their creation.
+    """
+    tensor.variables = VariableHolder(**{key: value for key, value in variables.items() if value is not None})
+    return tensor
+
+
+def copy_variables(source: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
+    """Attaches the holder of `source`, if any, to `target`, and returns `target`."""
+    if hasattr(source, "variables"):
+        target.variables = source.variables
+    return target
+
 
 _repeats: ContextVar[bool] = ContextVar("towerpack_layers_repeating_names", default=False)
 
@@ -169,3 +232,81 @@ def check_finished(call: str, result: Any) -> None:
             f"{call} returned a {type(result).__name__}, which would create variables outside of the "
             "layer's scope. Return a tensor or a list of tensors."
         )
+
+
+_is_disabled: ContextVar[bool] = ContextVar("towerpack_layers_is_logging_disabled", default=False)
+
+
+def disable_layer_logging() -> contextlib.ExitStack:
+    """Disables the logging of layer shapes from now on, or within a `with` block.
+
+    It applies only to this thread (precisely, this `contextvars` context).
+
+    Returns:
+        A context manager that enables the logging again, at the end of the block or by `.close()`.
+
+    Example:
+        >>> import tensorflow.compat.v1 as tf
+        >>> from towerpack_layers import FullyConnected, disable_layer_logging
+        >>> with tf.Graph().as_default(), disable_layer_logging():
+        ...     out = FullyConnected("fc", tf.ones([2, 3]), 4)  # is not logged
+    """
+    before = _is_disabled.get()
+    _is_disabled.set(True)
+    end = contextlib.ExitStack()
+    end.callback(_is_disabled.set, before)
+    return end
+
+
+def log_shapes(scope: str, inputs: Any, outputs: Any) -> None:
+    """Logs the shapes of a layer's input and output, once for each layer of a graph."""
+    tower = get_current_tower_context()
+    if _is_disabled.get() or (tower is not None and tower.index > 0):
+        return
+    if graph_notes().first_time("shape", scope):
+        _log.info("%s: %s -> %s", scope, _shapes(inputs), _shapes(outputs))
+
+
+def _shapes(value: Any) -> str:
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return ", ".join(map(_shapes, value))
+    shape = getattr(value, "shape", None)
+    return type(value).__name__ if shape is None else str(tf.TensorShape(shape))
+
+
+_dtype: ContextVar[tf.DType | None] = ContextVar("towerpack_layers_compute_dtype", default=None)
+
+
+@contextlib.contextmanager
+def compute_dtype(dtype: tf.DType) -> Iterator[None]:
+    """Sets the compute dtype of all layers in a block, only for this thread."""
+    before = _dtype.get()
+    _dtype.set(dtype)
+    try:
+        yield
+    finally:
+        _dtype.set(before)
+
+
+def cast_arguments(
+    args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Returns the arguments of a layer, with float32 tensors cast to the compute dtype.
+
+    All tensors are cast, not only the input, since a layer can combine only tensors of one dtype. Variables
+    are not cast: the layer must receive the variable itself.
+    """
+    dtype = _dtype.get()
+    if dtype is None:
+        return args, dict(kwargs)
+
+    def cast(value: Any) -> Any:
+        if isinstance(value, (list, tuple)) and any(_is_float32(part) for part in value):
+            return [cast(part) for part in value]
+        return tf.cast(value, dtype) if _is_float32(value) else value
+
+    return tuple(map(cast, args)), {key: cast(value) for key, value in kwargs.items()}
+
+
+def _is_float32(value: object) -> bool:
+    return isinstance(value, tf.Tensor) and value.dtype == tf.float32

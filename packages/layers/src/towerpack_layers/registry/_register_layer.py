@@ -1,4 +1,4 @@
-"""The table of layers by name, and the decorator that registers a function as a layer."""
+"""The table of layers by name, the decorator that registers a function as a layer."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, cast, final, overload
 
 from .._errors import DuplicateRegistrationError
-from ._build_layer import build_layer
+from ._argscope import build_layer
 from ._layer_info import Layer, LayerInfo, OptionalNameLayer, layer_info
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "register_alias",
     "register_layer",
 ]
+
 
 P = ParamSpec("P")
 R = TypeVar("R")
