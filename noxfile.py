@@ -144,8 +144,8 @@ def docs(session: nox.Session) -> None:
     config = ["-c", str(ROOT / "pyproject.toml"), "--rootdir", str(ROOT), "-p", "no:cacheprovider"]
     pages.append(ROOT / "docs" / "tests")
     blocks = ["-p", "blocks", *map(str, pages)]
-    # The example in there runs in `peers(torch)`.
-    unseen = ["--ignore-glob", "/*/interop/torch.py"]
+    # The examples in there run in `peers(torch)`.
+    unseen = ["--ignore-glob", "/*/interop/torch/*", "--ignore-glob", "/*/interop/jax/*"]
     examples = ["--doctest-modules", *unseen, "--pyargs", *packages]
     commands = (["pytest", *config, *blocks], ["pytest", *config, *examples])
     run_side_by_side(session, *commands, env={"PYTHONPATH": str(ROOT / "docs" / "tests")}, silent=True)

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-PAGE = Path(__file__).parents[1] / "tutorials" / "02-data-alone.md"
+PAGE = Path(__file__).parents[1] / "docs" / "tutorials" / "02-data-alone.md"
 PYTHON = re.compile(r"^```python([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 

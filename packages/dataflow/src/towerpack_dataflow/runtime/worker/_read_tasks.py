@@ -63,7 +63,7 @@ class ReadTaskHandler(TaskHandler):
         top = self._flow
         while top.effect.keeps_place and top.children():
             top = top.children()[0]
-        if type(top) is BatchData:
+        if isinstance(top, BatchData):
             top._memory = memory
 
     def trace(self, spans: Spans) -> None:

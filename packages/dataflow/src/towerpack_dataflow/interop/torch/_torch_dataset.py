@@ -1,4 +1,4 @@
-"""`TorchDataset`: a flow as a dataset for PyTorch's `DataLoader`; needs the extra `[torch]`."""
+"""`TorchDataset`: a flow as a dataset for PyTorch's `DataLoader`."""
 
 from __future__ import annotations
 
@@ -7,22 +7,18 @@ import warnings
 from collections.abc import Iterator, Mapping
 from typing import Any, final
 
-from .. import _argument_checks as arguments
-from .._errors import ArgumentError, StateError
-from ..flow._epoch import Epoch
-from ..flow._flow_state import position_of
-from ..flow._position import Position
-from ..flow._tree_facts import length_fact
-from ..operators._shard import ShardData
-from ._even_shard import EvenShard
+import torch
+from torch.utils.data import IterableDataset, get_worker_info
 
-try:
-    import torch
-    from torch.utils.data import IterableDataset, get_worker_info
-except ImportError as error:
-    raise ImportError(
-        "towerpack_dataflow.interop.torch needs PyTorch: pip install 'towerpack-dataflow[torch]'"
-    ) from error
+from ... import _argument_checks as arguments
+from ..._errors import ArgumentError, StateError
+from ...flow._epoch import Epoch
+from ...flow._flow_state import position_of
+from ...flow._position import Position
+from ...flow._tree_facts import length_fact
+from ...operators._shard import ShardData
+from .._even_shard import EvenShard
+from ._torch_ranks import rank_and_world_size
 
 __all__ = ["TorchDataset"]
 
@@ -82,7 +78,7 @@ class TorchDataset(IterableDataset[Any]):
         if (rank is None) != (world_size is None):
             raise ArgumentError(f"rank={rank} and world_size={world_size}: pass both, or neither")
         if rank is None or world_size is None:
-            rank, world_size = _rank_and_world_size()
+            rank, world_size = rank_and_world_size()
         self._flow = _share_of_rank(flow, rank, world_size, even)
         self._began: tuple[int, int] | None = None  # the start of the last pass in this process
         self._share: ShardData | None = None  # in a worker: its part of the flow
@@ -239,8 +235,7 @@ class TorchDataset(IterableDataset[Any]):
 
 def _share_of_rank(flow: Any, rank: int, world_size: int, even: str | None) -> ShardData:
     if even is not None:
-        repeats = arguments.one_of("even", even, ("drop", "repeat")) == "repeat"
-        return EvenShard(flow, rank, world_size, repeats=repeats)
+        return EvenShard(flow, rank, world_size, even=arguments.one_of("even", even, ("drop", "repeat")))
     share = ShardData(flow, rank, world_size)
     length = length_fact(share.ds).get("length")
     if world_size > 1 and (length is None or length % world_size):
@@ -260,10 +255,3 @@ def _shared_with_forks(numbers: list[int]) -> torch.Tensor:
     shared = torch.frombuffer(memory, dtype=torch.int64)
     shared[:] = torch.tensor(numbers)
     return shared
-
-
-def _rank_and_world_size() -> tuple[int, int]:
-    distributed = torch.distributed
-    if distributed.is_available() and distributed.is_initialized():
-        return distributed.get_rank(), distributed.get_world_size()
-    return 0, 1
