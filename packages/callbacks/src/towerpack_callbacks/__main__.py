@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 
 from . import CheckpointError
-from .cli import CommandError, add_checkpoint, add_plot, add_report
+from .cli import CheckpointCommandError, add_checkpoint, add_plot, add_report
 from .plot import RunError
 
 __all__ = ["main"]
@@ -32,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         # The reading process, such as `head`, has ended. Without this, Python would report an error at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except (CommandError, RunError, CheckpointError, OSError, ImportError) as error:
+    except (CheckpointCommandError, RunError, CheckpointError, OSError, ImportError) as error:
         print(f"error: {' '.join(str(error).split())}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:

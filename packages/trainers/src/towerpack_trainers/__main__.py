@@ -10,7 +10,7 @@ from towerpack_callbacks import CheckpointError, TensorNotFoundError
 
 from ._errors import ConfigError, ExportError, ModelError, RestoreError, TraceError
 from .cli import (
-    CommandError,
+    TrainerCommandError,
     add_describe,
     add_env,
     add_export,
@@ -24,7 +24,7 @@ __all__ = ["main"]
 
 # The errors of wrong arguments. All others are bugs, of the model or of this package, and show a traceback.
 _OF_THE_USER = (
-    CommandError,
+    TrainerCommandError,
     ConfigError,
     ModelError,
     RestoreError,

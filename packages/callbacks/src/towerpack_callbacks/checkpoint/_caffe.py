@@ -12,13 +12,13 @@ import numpy as np
 
 from .._errors import CheckpointError
 
-__all__ = ["CaffeLayer", "MessageError", "MessageFields", "load_caffe", "read_layers"]
+__all__ = ["CaffeFormatError", "CaffeLayer", "MessageFields", "load_caffe", "read_layers"]
 
 
 _Content = int | memoryview
 
 
-class MessageError(ValueError):
+class CaffeFormatError(ValueError):
     """The bytes are not a message, or a field does not have the requested type."""
 
 
@@ -30,7 +30,7 @@ class MessageFields:
         message: the bytes of the message, without its length.
 
     Raises:
-        MessageError: the bytes end within a field, or a wire type is invalid.
+        CaffeFormatError: the bytes end within a field, or a wire type is invalid.
     """
 
     def __init__(self, message: memoryview) -> None:
@@ -51,7 +51,7 @@ class MessageFields:
         """Returns an integer; the last occurrence counts."""
         content = self._fields.get(number, [default])[-1]
         if not isinstance(content, int):
-            raise MessageError(f"field {number} is not an integer")
+            raise CaffeFormatError(f"field {number} is not an integer")
         return content
 
     def numbers(self, number: int) -> list[int]:
@@ -75,13 +75,13 @@ class MessageFields:
         try:
             return [str(content, "utf-8") for content in self._views(number)]
         except UnicodeDecodeError as error:
-            raise MessageError(f"field {number} is not text: {error}") from error
+            raise CaffeFormatError(f"field {number} is not text: {error}") from error
 
     def floats(self, number: int, dtype: str) -> np.ndarray:
         """Returns the numbers of a field, packed or not, of "<f4" or "<f8"."""
         content = b"".join(self._views(number))
         if len(content) % np.dtype(dtype).itemsize:
-            raise MessageError(
+            raise CaffeFormatError(
                 f"field {number} has {len(content)} bytes, which is not a whole number of elements"
             )
         return np.frombuffer(content, dtype)
@@ -90,7 +90,7 @@ class MessageFields:
         found = self._fields.get(number, [])
         views = [content for content in found if isinstance(content, memoryview)]
         if len(views) < len(found):
-            raise MessageError(f"field {number} is an integer; expected bytes")
+            raise CaffeFormatError(f"field {number} is an integer; expected bytes")
         return views
 
 
@@ -110,7 +110,7 @@ class _Reader:
                 return number, self._take(self.varint())
             case 1 | 5:
                 return number, self._take(8 if wire_type == 1 else 4)
-        raise MessageError(f"field {number} has the wire type {wire_type}")
+        raise CaffeFormatError(f"field {number} has the wire type {wire_type}")
 
     def varint(self) -> int:
         value = 0
@@ -119,11 +119,11 @@ class _Reader:
             if byte < 128:
                 self.rest = self.rest[place + 1 :]
                 return value
-        raise MessageError("a variable-length number has no end")
+        raise CaffeFormatError("a variable-length number has no end")
 
     def _take(self, size: int) -> memoryview:
         if size > len(self.rest):
-            raise MessageError(f"a field of {size} bytes has only {len(self.rest)} bytes")
+            raise CaffeFormatError(f"a field of {size} bytes has only {len(self.rest)} bytes")
         taken, self.rest = self.rest[:size], self.rest[size:]
         return taken
 
@@ -205,7 +205,7 @@ def read_layers(path: Path) -> list[CaffeLayer]:
         layers = [_read_layer(each, form) for form in (_V1, _V2) for each in network.messages(form.layers)]
     except OSError as error:
         raise CheckpointError(f"{path} cannot be read: {error}.") from error
-    except MessageError as error:
+    except CaffeFormatError as error:
         raise CheckpointError(f"{path} is not a .caffemodel, or is damaged or truncated: {error}.") from error
     if not any(layer.blobs for layer in layers):
         raise CheckpointError(f"{path} has no layer with weights. Expected a .caffemodel, as Caffe saves it.")
@@ -214,7 +214,7 @@ def read_layers(path: Path) -> list[CaffeLayer]:
 
 def _read_layer(message: MessageFields, form: _Numbering) -> CaffeLayer:
     if form is _V1 and _V0_LAYER in message:
-        raise MessageError(
+        raise CaffeFormatError(
             "its layers have the V0 format from before 2014; upgrade the file with Caffe's tools"
         )
     kind = message.text(form.kind) if form is _V2 else _V1_TYPES.get(message.number(form.kind, 0), "")
@@ -237,9 +237,9 @@ def _read_blob(message: MessageFields) -> np.ndarray:
     if _BLOB_SHAPE in message:
         shape = next(iter(message.messages(_BLOB_SHAPE))).numbers(_SHAPE_SIZES)
     if len(shape) > _MOST_AXES or max(shape, default=1) > _LONGEST_AXIS:
-        raise MessageError(f"a blob has the shape {shape}")
+        raise CaffeFormatError(f"a blob has the shape {shape}")
     if math.prod(shape) != values.size:
-        raise MessageError(f"a blob of shape {shape} has {values.size} values")
+        raise CaffeFormatError(f"a blob of shape {shape} has {values.size} values")
     return values.astype(np.float32).reshape(shape)
 
 

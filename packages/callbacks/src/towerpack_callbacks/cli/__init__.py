@@ -1,7 +1,7 @@
 """The commands of `python -m towerpack_callbacks`, one file for each."""
 
 from ._checkpoint_commands import add_checkpoint
-from ._command_line import CommandError
+from ._command_line import CheckpointCommandError
 from ._plot_command import add_plot, add_report
 
-__all__ = ["CommandError", "add_checkpoint", "add_plot", "add_report"]
+__all__ = ["CheckpointCommandError", "add_checkpoint", "add_plot", "add_report"]

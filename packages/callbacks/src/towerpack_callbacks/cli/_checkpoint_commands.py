@@ -21,7 +21,7 @@ from ..checkpoint.format import (
     readable_size,
     wrong_file,
 )
-from ._command_line import CommandError, align, regex
+from ._command_line import CheckpointCommandError, align, regex
 
 __all__ = ["add_checkpoint", "list_checkpoints"]
 
@@ -148,13 +148,15 @@ def list_checkpoints(log_dir: Path, verify: bool) -> list[str]:
         verify: whether to also read the files.
 
     Raises:
-        CommandError: the directory does not exist, or contains no checkpoint.
+        CheckpointCommandError: the directory does not exist, or contains no checkpoint.
     """
     if not log_dir.is_dir():
-        raise CommandError(f"there is no directory {log_dir}")
+        raise CheckpointCommandError(f"there is no directory {log_dir}")
     found = [log_dir] if is_complete(log_dir) else sorted(_candidates(log_dir), key=_order)
     if not found:
-        raise CommandError(f"{log_dir} contains no checkpoint; expected directories such as model-1000")
+        raise CheckpointCommandError(
+            f"{log_dir} contains no checkpoint; expected directories such as model-1000"
+        )
     marks = _marks(found[0].parent)
     headings = ["checkpoint", "step", "size", "written", "state", "marks"]
     rows = [

@@ -14,7 +14,7 @@ from ..checkpoint import Checkpoint, load_variables, read_checkpoint, state_to_j
 from ..checkpoint.format import files_below, shown_value, target_of
 from ..monitors import ScalarHistory
 from ..writing import write_archive
-from ._command_line import CommandError, align
+from ._command_line import CheckpointCommandError, align
 
 __all__ = ["difference", "export", "list_variables"]
 
@@ -26,7 +26,7 @@ def difference(first: Path, second: Path) -> list[str]:
     """Returns the lines of the comparison.
 
     Raises:
-        CommandError: a checkpoint does not exist.
+        CheckpointCommandError: a checkpoint does not exist.
         CheckpointError: a checkpoint cannot be read.
     """
     a, b = _read(first), _read(second)
@@ -41,7 +41,7 @@ def difference(first: Path, second: Path) -> list[str]:
 
 def _read(path: Path) -> Checkpoint:
     if not path.is_dir() and target_of(path) is None:
-        raise CommandError(f"there is no directory {path}")
+        raise CheckpointCommandError(f"there is no directory {path}")
     return read_checkpoint(path)
 
 
@@ -151,7 +151,7 @@ def list_variables(source: Path, patterns: Sequence[re.Pattern[str]]) -> list[st
     A line has the name, the shape, the dtype and the number of elements. The last line has the totals.
 
     Raises:
-        CommandError: there is no checkpoint, or no name matches.
+        CheckpointCommandError: there is no checkpoint, or no name matches.
         CheckpointError: the checkpoint cannot be read.
     """
     chosen = _choose(source, patterns)
@@ -174,13 +174,13 @@ def export(source: Path, target: Path, patterns: Sequence[re.Pattern[str]]) -> t
         The number of variables written, and the size of the archive in bytes.
 
     Raises:
-        CommandError: there is no checkpoint, no name matches, or a variable is not numeric.
+        CheckpointCommandError: there is no checkpoint, no name matches, or a variable is not numeric.
         CheckpointError: the checkpoint cannot be read.
     """
     chosen = _choose(source, patterns)
     texts = [name for name, array in chosen.items() if array.dtype.kind == "O"]
     if texts:
-        raise CommandError(
+        raise CheckpointCommandError(
             f"variable {texts[0]} holds text, which an archive cannot store; exclude it with --keys"
         )
     write_archive(target, chosen)
@@ -189,7 +189,7 @@ def export(source: Path, target: Path, patterns: Sequence[re.Pattern[str]]) -> t
 
 def _choose(source: Path, patterns: Sequence[re.Pattern[str]]) -> _Variables:
     if not source.exists() and not source.with_name(f"{source.name}.index").exists():
-        raise CommandError(f"there is no checkpoint {source}")
+        raise CheckpointCommandError(f"there is no checkpoint {source}")
     variables = load_variables(source)
     chosen = {
         name: array
@@ -198,7 +198,7 @@ def _choose(source: Path, patterns: Sequence[re.Pattern[str]]) -> _Variables:
     }
     if not chosen:
         wanted = ", ".join(repr(pattern.pattern) for pattern in patterns) or "anything"
-        raise CommandError(
+        raise CheckpointCommandError(
             f"no variable matches {wanted}; there are: {', '.join(sorted(variables)) or 'none'}"
         )
     return chosen

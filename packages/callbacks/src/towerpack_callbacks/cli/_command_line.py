@@ -7,10 +7,10 @@ import re
 import unicodedata
 from collections.abc import Sequence
 
-__all__ = ["CommandError", "align", "regex"]
+__all__ = ["CheckpointCommandError", "align", "regex"]
 
 
-class CommandError(Exception):
+class CheckpointCommandError(Exception):
     """A command failed; the message gives the reason in one line, and the exit code is 1."""
 
 

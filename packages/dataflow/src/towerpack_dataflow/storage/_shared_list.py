@@ -22,7 +22,7 @@ from typing import Any, BinaryIO, NamedTuple, final, overload
 from .._errors import ParcelError
 from ._pickle_by_value import value_pickler
 
-__all__ = ["PackedList", "Place", "SharedListPickle", "list_to_pickle"]
+__all__ = ["PackedList", "SharedListPickle", "SharedMemoryAddress", "list_to_pickle"]
 
 _LEAST_BYTES = 2**18  # smaller lists go into the pickle itself
 _BLOCK_BYTES = 4096
@@ -59,7 +59,7 @@ class SharedListPickle:
     def __init__(self, pickler: Callable[..., Any] | None = None) -> None:
         """Creates an empty object; `pickler` makes the pickler for members, `value_pickler()` by default."""
         self._pickler = pickler
-        self._places: dict[int, tuple[Sequence[Any], Place]] = {}
+        self._places: dict[int, tuple[Sequence[Any], SharedMemoryAddress]] = {}
 
     @contextmanager
     def packing(self) -> Iterator[None]:
@@ -107,7 +107,7 @@ def list_to_pickle(members: Sequence[Any]) -> Any:
     return members if lists is None else lists.pack(members)
 
 
-class Place(NamedTuple):
+class SharedMemoryAddress(NamedTuple):
     """The place of packed members: a few integers, which unpickle as a `PackedList`."""
 
     process: int
@@ -132,7 +132,7 @@ class PackedList(Sequence[Any]):
         ParcelError: the memory no longer exists.
     """
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: SharedMemoryAddress) -> None:
         """Maps the memory; reads nothing."""
         self._length = place.length
         self._per_block = place.per_block
@@ -144,7 +144,7 @@ class PackedList(Sequence[Any]):
         self._offsets = memory[place.offsets :].cast("q")
         self._last: tuple[int, list[Any]] = (-1, [])
 
-    def place(self, process: int) -> Place:
+    def place(self, process: int) -> SharedMemoryAddress:
         """Returns the place of the members for workers of `process`, which holds this list."""
         return self._place._replace(process=process)
 
@@ -176,7 +176,7 @@ class PackedList(Sequence[Any]):
 
 
 def _unpickled(*fields: int) -> PackedList:
-    return PackedList(Place(*fields))
+    return PackedList(SharedMemoryAddress(*fields))
 
 
 def _members_per_block(members: Sequence[Any]) -> int:
@@ -196,7 +196,7 @@ def _members_per_block(members: Sequence[Any]) -> int:
     return max(min(_BLOCK_BYTES * len(sizes) // sum(sizes), _MOST_PER_BLOCK), 1)
 
 
-def _fill(members: Sequence[Any], per_block: int, pickler: Callable[..., Any] | None) -> Place:
+def _fill(members: Sequence[Any], per_block: int, pickler: Callable[..., Any] | None) -> SharedMemoryAddress:
     """Allocates anonymous memory with `members` in it, and seals it against changes."""
     descriptor = os.memfd_create("towerpack-list", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     try:
@@ -207,7 +207,7 @@ def _fill(members: Sequence[Any], per_block: int, pickler: Callable[..., Any] | 
         os.close(descriptor)
         raise
     inode = os.fstat(descriptor).st_ino
-    return Place(os.getpid(), descriptor, inode, len(members), per_block, begin)
+    return SharedMemoryAddress(os.getpid(), descriptor, inode, len(members), per_block, begin)
 
 
 def _write(
@@ -249,7 +249,7 @@ def _seal(descriptor: int) -> None:
     fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, seals)
 
 
-def _reopened(place: Place) -> int:
+def _reopened(place: SharedMemoryAddress) -> int:
     """Opens a descriptor in this process for memory held by another process."""
     path = f"/proc/{place.process}/fd/{place.descriptor}"
     try:

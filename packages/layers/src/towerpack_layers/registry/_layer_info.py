@@ -1,4 +1,4 @@
-"""The description of a layer: its function, name and signature, and old spellings of its arguments."""
+"""The description of a layer: its function, name and signature, and the aliases of its arguments."""
 
 from __future__ import annotations
 
@@ -192,7 +192,7 @@ _PASSED_OVER = (os.path.dirname(os.path.dirname(__file__)) + os.sep, contextlib.
 def modern_call(
     call: str, layer: LayerInfo, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Returns a call's arguments by their current names, with a warning for each old spelling.
+    """Returns a call's arguments by their current names, with a warning for each alias.
 
     Args:
         call: the call's label, for warnings and errors.
@@ -201,8 +201,8 @@ def modern_call(
         kwargs: keyword arguments.
 
     Raises:
-        LayerArgumentError: an argument is given in both spellings.
-        ValueError: the value of an old spelling cannot be translated.
+        LayerArgumentError: an argument is given by two names.
+        ValueError: the value of an alias cannot be translated.
     """
     if layer.old_positional and len(args) > layer.positional_count:
         split = layer.positional_count
@@ -216,7 +216,7 @@ def modern_call(
 
 
 def modern_arguments(call: str, layer: LayerInfo, kwargs: dict[str, Any]) -> dict[str, Any]:
-    """Returns keyword arguments by their current names, with a warning for each old spelling.
+    """Returns keyword arguments by their current names, with a warning for each alias.
 
     Args:
         call: the call's label, for warnings and errors.
@@ -224,8 +224,8 @@ def modern_arguments(call: str, layer: LayerInfo, kwargs: dict[str, Any]) -> dic
         kwargs: keyword arguments.
 
     Raises:
-        LayerArgumentError: an argument is given in both spellings.
-        ValueError: the value of an old spelling cannot be translated.
+        LayerArgumentError: an argument is given by two names.
+        ValueError: the value of an alias cannot be translated.
     """
     if kwargs.keys().isdisjoint(_NAMES) and kwargs.keys().isdisjoint(_ARGUMENTS_WITH_VALUES):
         return kwargs
@@ -263,7 +263,7 @@ def _new_name(layer: LayerInfo, argument: str) -> str:
 
 
 def _new_value(call: str, layer: LayerInfo, argument: str, name: str, value: Any) -> Any:
-    """Returns the current value of an argument, and warns if argument or value is an old spelling."""
+    """Returns the current value of an argument, and warns if argument or value is an alias."""
     if isinstance(value, str) and (argument, value) in _VALUES and argument in layer.arguments:
         new = _VALUES[argument, value]
         _warn_of(f"{call}: {argument}={value!r}", f"{argument}={new!r}")

@@ -141,8 +141,7 @@ def register_layer(
         use_scope: `True`: the layer's name is required. `None`: the name is optional; without it, no scope is
             opened and the output keeps its own name. `False`: the name is discouraged; a call with a name
             works, with a `UserWarning`.
-        old_positional: names of arguments, current ones or old spellings, for further positional arguments in
-            older code.
+        old_positional: names of arguments, or their aliases, for further positional arguments in older code.
 
     Raises:
         DuplicateRegistrationError: another function with this name is registered, or `LinearWrap` has a

@@ -26,7 +26,7 @@ from ..restore import SaverRestore
 from ..towers._model_desc import ModelDesc
 
 __all__ = [
-    "CommandError",
+    "TrainerCommandError",
     "add_describe",
     "add_export",
     "add_model",
@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 
-class CommandError(Exception):
+class TrainerCommandError(Exception):
     """A command failed; the message gives the reason in one line, and the exit status is 1."""
 
 
@@ -75,12 +75,12 @@ def make_config(options: argparse.Namespace, inputs: Sequence[str] | None) -> Pr
     """Returns the prediction configuration for the arguments.
 
     Raises:
-        CommandError: the model or the checkpoint does not exist.
+        TrainerCommandError: the model or the checkpoint does not exist.
     """
     model = _load_model(*options.model)
     source: Path | None = getattr(options, "checkpoint", None)
     if source is not None and not source.exists() and not source.with_name(f"{source.name}.index").exists():
-        raise CommandError(f"there is no checkpoint {source}")
+        raise TrainerCommandError(f"there is no checkpoint {source}")
     config = PredictConfig(
         model=model,
         session_init=None if source is None else SaverRestore(source),
@@ -90,7 +90,7 @@ def make_config(options: argparse.Namespace, inputs: Sequence[str] | None) -> Pr
     return attrs.evolve(config, ema=True) if getattr(options, "ema", False) else config
 
 
-class _Bar(tqdm):  # type: ignore[type-arg]
+class _ExampleProgress(tqdm):  # type: ignore[type-arg]
     """A bar without tqdm's monitor thread, which would outlive the command."""
 
     monitor_interval = 0
@@ -98,7 +98,7 @@ class _Bar(tqdm):  # type: ignore[type-arg]
 
 def show_progress(items: Sequence[Any], what: str, unit: str) -> Any:
     """Returns the items with tqdm's progress bar, on a terminal and for more than one item."""
-    return _Bar(items, desc=what, unit=unit, disable=True if len(items) == 1 else None)
+    return _ExampleProgress(items, desc=what, unit=unit, disable=True if len(items) == 1 else None)
 
 
 def _model_name(text: str) -> tuple[str, str]:
@@ -112,24 +112,28 @@ def _load_model(module_name: str, name: str) -> ModelDesc:
     try:
         module = importlib.import_module(module_name)
     except ImportError as error:
-        raise CommandError(
+        raise TrainerCommandError(
             f"{module_name} cannot be imported: {error}. Run the command in the directory from which Python "
             "imports it, or set PYTHONPATH"
         ) from error
     if not hasattr(module, name):
         close = difflib.get_close_matches(name, dir(module), n=3)
-        raise CommandError(f"{module_name} has no {name}" + (f"; close: {', '.join(close)}" if close else ""))
+        raise TrainerCommandError(
+            f"{module_name} has no {name}" + (f"; close: {', '.join(close)}" if close else "")
+        )
     model: Any = getattr(module, name)
     if callable(model) and not isinstance(model, ModelDesc):
         try:
             model = model()
         except TypeError as error:
-            raise CommandError(
+            raise TrainerCommandError(
                 f"{module_name}:{name} was called without arguments: {error}. Name a function without "
                 "arguments"
             ) from error
     if not isinstance(model, ModelDesc):
-        raise CommandError(f"{module_name}:{name} returns {type(model).__name__}; expected a ModelDesc")
+        raise TrainerCommandError(
+            f"{module_name}:{name} returns {type(model).__name__}; expected a ModelDesc"
+        )
     return model
 
 
@@ -292,7 +296,7 @@ def _predict(options: argparse.Namespace) -> int:
     try:
         write_archive(options.output, outputs)
     except TypeError as error:
-        raise CommandError(str(error)) from error
+        raise TrainerCommandError(str(error)) from error
     print(f"{options.output}: {', '.join(options.outputs)} of {count} examples")
     return 0
 
@@ -307,7 +311,9 @@ def _predict_batches(
         try:
             done.append(predictor(*batch))
         except (TypeError, ValueError, tf.errors.OpError) as error:
-            raise CommandError(f"the model rejects these arrays: {str(error).splitlines()[0]}") from error
+            raise TrainerCommandError(
+                f"the model rejects these arrays: {str(error).splitlines()[0]}"
+            ) from error
     return done
 
 
@@ -317,7 +323,7 @@ def _join(name: str, parts: Sequence[Any], count: int) -> np.ndarray[Any, Any]:
         return np.asarray(parts[0])
     shapes = {np.shape(part) for part in parts}
     if () in shapes or sum(shape[0] for shape in map(np.shape, parts)) != count:
-        raise CommandError(
+        raise TrainerCommandError(
             f"the output {name} has no value for each example: its shapes are {sorted(shapes)}. Omit it, or "
             f"predict all examples at once: --batch-size {count}"
         )
@@ -328,7 +334,7 @@ def _number_of_examples(arrays: Mapping[str, np.ndarray[Any, Any]]) -> int:
     counts = {name: len(array) for name, array in arrays.items() if array.ndim}
     if len(set(counts.values())) > 1:
         listed = ", ".join(f"{name}: {count}" for name, count in counts.items())
-        raise CommandError(f"inputs have different numbers of examples: {listed}")
+        raise TrainerCommandError(f"inputs have different numbers of examples: {listed}")
     return next(iter(counts.values()), 1)
 
 
@@ -337,7 +343,7 @@ def _read(inputs: Sequence[tuple[str | None, Path]]) -> _Arrays:
     for name, path in inputs:
         for found, array in _read_file(name, path).items():
             if found in arrays:
-                raise CommandError(f"the input {found} is given twice")
+                raise TrainerCommandError(f"the input {found} is given twice")
             arrays[found] = array
     return arrays
 
@@ -350,10 +356,10 @@ def _read_file(name: str | None, path: Path) -> _Arrays:
         # NumPy leaves a file open if it is not an archive.
         with zipfile.ZipFile(path), np.load(path, allow_pickle=False) as archive:
             if name is not None and name not in archive.files:
-                raise CommandError(f"{path} has no array {name}; it has: {', '.join(archive.files)}")
+                raise TrainerCommandError(f"{path} has no array {name}; it has: {', '.join(archive.files)}")
             return {each: archive[each] for each in (archive.files if name is None else [name])}
     except (ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        raise CommandError(f"{path} cannot be read: {error}") from error
+        raise TrainerCommandError(f"{path} cannot be read: {error}") from error
 
 
 def _input(text: str) -> tuple[str | None, Path]:

@@ -12,7 +12,7 @@ from typing import Any
 from ..distributed import LaunchError, launch
 from ..reports import collect_env_info
 from ..reports.trace import merge_traces, write_trace
-from ._model_commands import CommandError
+from ._model_commands import TrainerCommandError
 
 __all__ = ["add_env", "add_launch", "add_migrate", "add_trace"]
 
@@ -110,7 +110,7 @@ def add_migrate(commands: Any) -> None:
 def _migrate(options: argparse.Namespace) -> int:
     """Runs the other command in a separate process: this package does not depend on that one."""
     if find_spec("towerpack_compat") is None:
-        raise CommandError(
+        raise TrainerCommandError(
             f'`migrate` is now a command of another package. Run `pip install "towerpack-compat[migrate]"`, '
             f"then `{_NEW}`."
         )

@@ -23,7 +23,7 @@ from .._argument_checks import at_least
 from .._errors import ConfigError, PredictorProcessError, TrainerStateError
 from ._dataset_predictor import OTHER_PASS, DatasetPredictor, as_flow, restarted
 from ._predict_config import PredictConfig
-from ._predict_worker import Failure
+from ._predict_worker import PredictionFailure
 
 __all__ = ["MultiProcessDatasetPredictor", "PredictProcess", "PredictProcesses"]
 
@@ -102,7 +102,7 @@ class PredictProcess:
         """
         with self._noticing_death():
             number, result = self.pipe.recv()
-        if isinstance(result, Failure):
+        if isinstance(result, PredictionFailure):
             result = self._rebuilt(number, result)
         if number is not None:
             self._tasks.remove(number)
@@ -139,7 +139,7 @@ class PredictProcess:
             return "before it had built the model; see its standard error for details"
         return f"while it predicted datapoint {self._tasks[0]}" if self._tasks else "between two datapoints"
 
-    def _rebuilt(self, number: int | None, failure: Failure) -> BaseException:
+    def _rebuilt(self, number: int | None, failure: PredictionFailure) -> BaseException:
         at = "while it built the model" if number is None else f"for datapoint {number}"
         if not failure.pickled:
             return PredictorProcessError(f"{self._name} raised an error {at}:\n{failure.trace}")

@@ -20,12 +20,12 @@ from ._dataset_predictor import arguments_of
 from ._offline_predictor import OfflinePredictor
 from ._predict_config import PredictConfig
 
-__all__ = ["Failure", "main"]
+__all__ = ["PredictionFailure", "main"]
 
 
 @final
 @attrs.frozen
-class Failure:
+class PredictionFailure:
     """An error of a worker in a form that can be sent.
 
     Attributes:
@@ -37,7 +37,7 @@ class Failure:
     trace: str
 
     @classmethod
-    def of(cls, error: BaseException) -> Failure:
+    def of(cls, error: BaseException) -> PredictionFailure:
         """Packs an exception, if its pickle restores an equal exception."""
         pickled = b""
         try:
@@ -70,7 +70,7 @@ def _serve(pipe: Connection, processes: int) -> None:
     except (EOFError, ConnectionResetError):
         raise
     except Exception as error:  # a model or a checkpoint may raise any error
-        pipe.send((None, Failure.of(error)))
+        pipe.send((None, PredictionFailure.of(error)))
         return
     names = [tensor.op.name for tensor in predict.inputs]
     pipe.send((None, None))
@@ -81,7 +81,7 @@ def _serve(pipe: Connection, processes: int) -> None:
         try:
             result: Any = predict(*arguments_of(datapoint, names))
         except Exception as error:
-            result = Failure.of(error)
+            result = PredictionFailure.of(error)
         pipe.send((number, result))
 
 

@@ -36,7 +36,7 @@ from ._v_trace import VTraceObjective
 __all__ = [
     "BatchA3CTrainer",
     "SimulatorActor",
-    "SimulatorHooks",
+    "SimulatorListener",
     "SimulatorTimeBreakdown",
     "Simulators",
     "TrajectoryFlow",
@@ -46,7 +46,7 @@ __all__ = [
 ]
 
 
-class SimulatorHooks(Protocol):
+class SimulatorListener(Protocol):
     """The hooks that simulators call, always from the same thread.
 
     States have `simulator`, `environments`, `observation`, `reward`, `terminated`, `truncated` and `valid`;
@@ -89,7 +89,7 @@ class Simulators(Protocol):
     def single_action_space(self) -> Any:
         """The space of one action."""
 
-    def start(self, hooks: SimulatorHooks) -> None:
+    def start(self, hooks: SimulatorListener) -> None:
         """Enables the hooks."""
 
     def send(self, simulator: int, actions: np.ndarray) -> None:
@@ -447,7 +447,7 @@ class SimulatorActor(Callback):
             self.time_breakdown.held_up(perf_counter() - began)
         assert self._predict is not None
         self.time_breakdown.asked(number, len(observation))
-        answers = _Answers(self, number, len(observation))
+        answers = _PendingPredictions(self, number, len(observation))
         for row, each in enumerate(observation):
             self._predict.put_task([each], partial(answers.take, row))
 
@@ -472,7 +472,7 @@ class SimulatorActor(Callback):
 
 
 @final
-class _Answers:
+class _PendingPredictions:
     """The predictions for the environments of one simulator, until all are complete."""
 
     def __init__(self, actor: SimulatorActor, simulator: int, count: int) -> None:

@@ -160,13 +160,13 @@ def _check_second_train(subject: TrainerUnderTest) -> None:
 
 def _check_ends(subject: TrainerUnderTest) -> None:
     for method in _ENDS_IN:
-        for error in (_Failure(f"an error in {method}"), StopTraining(f"a stop in {method}")):
+        for error in (_PlannedFailure(f"an error in {method}"), StopTraining(f"a stop in {method}")):
             name = f"{type(error).__name__.strip('_')}-in{method}"
             _check_end(subject, name, error, [FailAt(method, error)])
     interrupt = KeyboardInterrupt()
     _check_end(subject, "interrupt", interrupt, [FailAt("_trigger_step", interrupt)])
     if subject.trains:
-        error = _Failure("an error in the data")
+        error = _PlannedFailure("an error in the data")
         _check_end(subject, "error-in-data", error, [], dataflow=SmallFlow(error))
 
 
@@ -211,8 +211,8 @@ def _check_resume(subject: TrainerUnderTest, undisturbed: Values) -> None:
     def callbacks() -> tuple[Callback, _StepSum]:
         return PeriodicTrigger(ModelSaver(), every_k_steps=_SAVED_EVERY), _StepSum()
 
-    failure = _Failure("an interruption")
-    with contextlib.suppress(_Failure):
+    failure = _PlannedFailure("an interruption")
+    with contextlib.suppress(_PlannedFailure):
         subject.train("resumed", *callbacks(), FailAt("_trigger_step", failure, _INTERRUPTED_AT))
     recorder, (saver, total) = Recorder(), callbacks()
     values = subject.train("resumed", saver, total, recorder, resume="auto")
@@ -232,7 +232,7 @@ def _check_resume(subject: TrainerUnderTest, undisturbed: Values) -> None:
     )
 
 
-class _Failure(Exception):
+class _PlannedFailure(Exception):
     """An error that the kit raises to make a training fail."""
 
 

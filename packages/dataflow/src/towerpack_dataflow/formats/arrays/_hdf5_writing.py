@@ -69,7 +69,7 @@ def _check_names(names: list[str]) -> None:
 
 
 def _write(file: Any, names: list[str], datapoints: Iterable[Any], check: Callable[[], None]) -> None:
-    columns: list[_Column] = []
+    columns: list[_HDF5Column] = []
     kind: Any = None
     for number, datapoint in enumerate(datapoints):
         kind = kind or (tuple if isinstance(datapoint, tuple) else list)
@@ -79,7 +79,7 @@ def _write(file: Any, names: list[str], datapoints: Iterable[Any], check: Callab
                 f"{type(datapoint).__name__} {datapoint!r:.60}"
             )
         if not columns:
-            columns = [_Column(file, k, name, datapoint[k]) for k, name in enumerate(names)]
+            columns = [_HDF5Column(file, k, name, datapoint[k]) for k, name in enumerate(names)]
         for column, value in zip(columns, datapoint):
             column.add(value, number)
         check()
@@ -91,7 +91,7 @@ def _write(file: Any, names: list[str], datapoints: Iterable[Any], check: Callab
 
 
 @final
-class _Column:
+class _HDF5Column:
     """One component of all datapoints, and its array in the file."""
 
     def __init__(self, file: Any, position: int, name: str, first: Any) -> None:

@@ -68,12 +68,12 @@ class TFRecordSerializer:
             ImportError: the extra `[tfrecord]` is missing.
             OSError: the file is missing or not readable.
         """
-        flow = TFRecordData(path, _Decoder(arguments.flag("allow_pickle", allow_pickle)))
+        flow = TFRecordData(path, _DatapointDecoder(arguments.flag("allow_pickle", allow_pickle)))
         return flow if size is None else FixedSizeData(flow, size)
 
 
 @final
-class _Decoder:
+class _DatapointDecoder:
     """Decodes datapoints with writable arrays."""
 
     def __init__(self, allow_pickle: bool) -> None:

@@ -84,7 +84,7 @@ class _SpanWriter:
         weakref.finalize(self, os.close, self._file)
         self._lock = threading.Lock()
         self._threads: set[int] = set()
-        self._held: list[dict[str, Any]] = [self._about("process_name", 0, name=_Process.name)]
+        self._held: list[dict[str, Any]] = [self._about("process_name", 0, name=_TracedProcess.name)]
         self._left = _MOST_SPANS
 
     def add(self, name: str, category: str, begin: float, **details: Any) -> None:
@@ -126,7 +126,7 @@ class _SpanWriter:
 
 
 @final
-class _Process:
+class _TracedProcess:
     """The name of this process in a trace, and its writer, if any."""
 
     lock = threading.Lock()
@@ -148,7 +148,7 @@ def follow_trace(directory: str, name: str) -> None:
         directory: directory for the spans.
         name: name of this process in the trace.
     """
-    _Process.name = name
+    _TracedProcess.name = name
     if directory:
         os.environ[TRACE_VARIABLE] = directory
     else:
@@ -171,11 +171,11 @@ def process_spans(directory: str | None = None) -> Spans:
     directory = trace_directory() if directory is None else directory
     if not directory:
         return NO_SPANS
-    with _Process.lock:
-        writer = _Process.writer
+    with _TracedProcess.lock:
+        writer = _TracedProcess.writer
         if writer is None or writer.pid != os.getpid() or writer.directory != directory:
             try:
-                writer = _Process.writer = _SpanWriter(directory)
+                writer = _TracedProcess.writer = _SpanWriter(directory)
             except FileNotFoundError:  # the trace is complete: this is a late worker
                 return NO_SPANS
         return writer

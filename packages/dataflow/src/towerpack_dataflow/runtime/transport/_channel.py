@@ -21,7 +21,7 @@ from ._out_of_band_pickle import dump_out_of_band
 from ._slots import BorrowedSlots, SlotBlock, SlotLease, SlotPool
 from ._small_datapoints import from_table, to_table
 
-__all__ = ["Channel", "Message", "PeerGoneError", "ReceivedMessage"]
+__all__ = ["Channel", "ChannelMessage", "PeerGoneError", "ReceivedMessage"]
 
 # Below these sizes a copy through the socket or the pickle is cheaper than a lease.
 _INLINE_PICKLE = 2**14
@@ -38,7 +38,7 @@ class PeerGoneError(EOFError):
 
 
 @final
-class Message(NamedTuple):
+class ChannelMessage(NamedTuple):
     """The part of a message sent over the socket.
 
     Attributes:
@@ -66,7 +66,7 @@ class ReceivedMessage:
         size: bytes of pickle and buffers.
     """
 
-    def __init__(self, message: Message, borrowed: BorrowedSlots) -> None:
+    def __init__(self, message: ChannelMessage, borrowed: BorrowedSlots) -> None:
         """Takes a lease of each slot named in the message."""
         self._borrowed = borrowed
         self._pickled = message.pickled
@@ -169,7 +169,7 @@ class Channel:
         """
         pickled, buffers = self._pack(to_table(value) if type(value) is list else value)
         slots = self.slots
-        message = Message(
+        message = ChannelMessage(
             head,
             pickled,
             buffers,
@@ -241,7 +241,7 @@ class Channel:
         while not (fields := self._parse()):
             if not self._read(wait):
                 return None
-        message = Message(*fields)
+        message = ChannelMessage(*fields)
         for block in message.blocks:
             self._borrowed.adopt(SlotBlock(*block), self._next_descriptor())
         self._borrowed.drop(message.retired)

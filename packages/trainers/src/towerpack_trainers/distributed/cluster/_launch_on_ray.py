@@ -71,7 +71,7 @@ def _describe(failure: BaseException) -> str:
 
 
 @final
-class _Process:
+class _RayProcess:
     """One process of a training, run as a Ray actor."""
 
     def address(self) -> str:
@@ -100,7 +100,7 @@ def _run_once(
 ) -> tuple[list[Any], BaseException | None]:
     """Returns the values of all processes, and the first failure."""
     # Ray must not restart a single process: the others cannot continue with it.
-    actor = ray.remote(_Process).options(**{"num_cpus": 1, "max_restarts": 0, **options})
+    actor = ray.remote(_RayProcess).options(**{"num_cpus": 1, "max_restarts": 0, **options})
     actors = [actor.remote() for _ in range(count)]
     try:
         addresses = ray.get([process.address.remote() for process in actors])
