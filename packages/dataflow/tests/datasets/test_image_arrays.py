@@ -42,9 +42,10 @@ def test_digits(kind, write_mnist, tmp_path):
 def test_a_missing_file_is_downloaded(server, write_mnist, tmp_path, monkeypatch):
     write_mnist()
     server.content = idx(RNG.integers(0, 256, (3, 28, 28), np.uint8))
-    monkeypatch.setattr(_mnist.Mnist, "_mirror", server.url.removesuffix("data.bin"))
+    digits = _mnist._DIGITS._replace(mirror=server.url.removesuffix("data.bin"))
+    monkeypatch.setattr(_mnist, "_DIGITS", digits)
     images = "t10k-images-idx3-ubyte.gz"
-    monkeypatch.setitem(_mnist.Mnist._checksums, images, hashlib.md5(server.content).hexdigest())
+    monkeypatch.setitem(digits.checksums, images, hashlib.md5(server.content).hexdigest())
     (tmp_path / "t10k-labels-idx1-ubyte.gz").write_bytes(idx(np.arange(3, dtype=np.uint8)))
     assert [label for _, label in Mnist("test", dir=tmp_path)] == [0, 1, 2]
     assert (tmp_path / images).exists()

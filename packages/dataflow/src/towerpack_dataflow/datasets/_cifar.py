@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal, final
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,63 @@ __all__ = ["Cifar10", "Cifar100"]
 
 _SHAPE = (3, 32, 32)
 _BYTES = 3 * 32 * 32
+
+
+class _Publication(NamedTuple):
+    """An archive of the binary version.
+
+    Attributes:
+        label_bytes: number of bytes before each image; the last one is the label.
+    """
+
+    folder: str
+    archive: DatasetFile
+    members: dict[str, list[str]]
+    names_member: str
+    label_bytes: int
+
+    def read(
+        self, part: str, shuffle: bool | None, dir: PathLike | None
+    ) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.uint8], bool, tuple[str, ...]]:
+        """Returns images and labels of a part, whether to shuffle them, and the names of the labels."""
+        arguments.one_of("train_or_test", part, ("train", "test"))
+        path = require(dataset_folder(dir, self.folder), self.archive)
+        wanted = self.members[part]
+        found = read_members(path, [*wanted, self.names_member], "is it the binary version of the data set?")
+        records = np.concatenate([self._records(path, name, found[name]) for name in wanted])
+        images = records[:, self.label_bytes :].reshape(-1, *_SHAPE).transpose(0, 2, 3, 1)
+        names = tuple(found[self.names_member].decode().split())
+        shuffle = part == "train" if shuffle is None else shuffle
+        return np.ascontiguousarray(images), records[:, self.label_bytes - 1], shuffle, names
+
+    def _records(self, path: Path, name: str, content: bytes) -> npt.NDArray[np.uint8]:
+        size = self.label_bytes + _BYTES
+        if not content or len(content) % size:
+            raise FormatError(f"{path}: {name} has {len(content)} bytes, which is not a multiple of {size}")
+        return np.frombuffer(content, np.uint8).reshape(-1, size)
+
+
+_TEN = _Publication(
+    "cifar10",
+    DatasetFile(
+        "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz", "c32a1d4ab5d03f1284b67883e8d87530"
+    ),
+    {
+        "train": [f"cifar-10-batches-bin/data_batch_{number}.bin" for number in range(1, 6)],
+        "test": ["cifar-10-batches-bin/test_batch.bin"],
+    },
+    "cifar-10-batches-bin/batches.meta.txt",
+    1,
+)
+_HUNDRED = _Publication(
+    "cifar100",
+    DatasetFile(
+        "https://www.cs.toronto.edu/~kriz/cifar-100-binary.tar.gz", "03b5dce01913d631647c71ecec9e9cb8"
+    ),
+    {"train": ["cifar-100-binary/train.bin"], "test": ["cifar-100-binary/test.bin"]},
+    "cifar-100-binary/fine_label_names.txt",
+    2,
+)
 
 
 class Cifar10(ImageArrays):
@@ -39,16 +96,21 @@ class Cifar10(ImageArrays):
         FormatError: the archive is truncated or damaged.
     """
 
-    _folder = "cifar10"
-    _archive = DatasetFile(
-        "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz", "c32a1d4ab5d03f1284b67883e8d87530"
-    )
-    _members = {
-        "train": [f"cifar-10-batches-bin/data_batch_{number}.bin" for number in range(1, 6)],
-        "test": ["cifar-10-batches-bin/test_batch.bin"],
-    }
-    _names_member = "cifar-10-batches-bin/batches.meta.txt"
-    _labels = 1  # number of bytes before each image; the last one is the label
+    def __init__(
+        self,
+        train_or_test: Literal["train", "test"],
+        shuffle: bool | None = None,
+        dir: PathLike | None = None,
+    ) -> None:
+        """Reads the images; downloads the archive if it is missing."""
+        super().__init__(*_TEN.read(train_or_test, shuffle, dir))
+
+
+class Cifar100(ImageArrays):
+    """Yields small photographs of a hundred classes; addressable, otherwise like `Cifar10`.
+
+    A label is an int from 0 to 99, the finer of the two in the files.
+    """
 
     def __init__(
         self,
@@ -57,34 +119,4 @@ class Cifar10(ImageArrays):
         dir: PathLike | None = None,
     ) -> None:
         """Reads the images; downloads the archive if it is missing."""
-        arguments.one_of("train_or_test", train_or_test, ("train", "test"))
-        path = require(dataset_folder(dir, self._folder), self._archive)
-        wanted = self._members[train_or_test]
-        found = read_members(path, [*wanted, self._names_member], "is it the binary version of the data set?")
-        records = np.concatenate([self._records(path, name, found[name]) for name in wanted])
-        images = records[:, self._labels :].reshape(-1, *_SHAPE).transpose(0, 2, 3, 1)
-        shuffle = train_or_test == "train" if shuffle is None else shuffle
-        names = tuple(found[self._names_member].decode().split())
-        super().__init__(np.ascontiguousarray(images), records[:, self._labels - 1], shuffle, names)
-
-    def _records(self, path: Path, name: str, content: bytes) -> npt.NDArray[np.uint8]:
-        size = self._labels + _BYTES
-        if not content or len(content) % size:
-            raise FormatError(f"{path}: {name} has {len(content)} bytes, which is not a multiple of {size}")
-        return np.frombuffer(content, np.uint8).reshape(-1, size)
-
-
-@final
-class Cifar100(Cifar10):
-    """Yields small photographs of a hundred classes; addressable, otherwise like `Cifar10`.
-
-    A label is an int from 0 to 99, the finer of the two in the files.
-    """
-
-    _folder = "cifar100"
-    _archive = DatasetFile(
-        "https://www.cs.toronto.edu/~kriz/cifar-100-binary.tar.gz", "03b5dce01913d631647c71ecec9e9cb8"
-    )
-    _members = {"train": ["cifar-100-binary/train.bin"], "test": ["cifar-100-binary/test.bin"]}
-    _names_member = "cifar-100-binary/fine_label_names.txt"
-    _labels = 2
+        super().__init__(*_HUNDRED.read(train_or_test, shuffle, dir))

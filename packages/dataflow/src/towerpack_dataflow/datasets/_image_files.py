@@ -10,7 +10,8 @@ from typing import cast
 
 from .._errors import DatasetError, FormatError
 from ..augment.decode import read_image
-from ..operators._map_component import MapDataComponent
+from ..operators._map_component import OfComponent
+from ..operators._map_data import MapData
 from ..sources._from_list import DataFromList
 
 __all__ = ["ImageFiles", "LabelledImages", "check_listed", "image_names", "text_lines"]
@@ -41,7 +42,7 @@ class ImageFiles(DataFromList):
         return list(self._label_names)
 
 
-class LabelledImages(MapDataComponent):
+class LabelledImages(MapData):
     """Yields `[image, label]` of files: uint8 of shape [height, width, 3], RGB; addressable.
 
     The bytes of an image determine its decoder, not the name of the file.
@@ -52,7 +53,7 @@ class LabelledImages(MapDataComponent):
 
     def __init__(self, files: ImageFiles) -> None:
         """Stores the flow; reads nothing."""
-        super().__init__(files, read_image)
+        super().__init__(files, OfComponent(read_image, 0))
 
     def get_label_names(self) -> list[str]:
         """Returns the names of the labels, in order."""

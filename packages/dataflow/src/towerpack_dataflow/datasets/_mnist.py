@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import zlib
 from pathlib import Path
-from typing import Any, Literal, final
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -19,6 +19,58 @@ __all__ = ["FashionMnist", "Mnist"]
 
 _KINDS = {"train": "train", "test": "t10k"}
 _UBYTE = 8  # the only value type in these files
+
+
+class _Publication(NamedTuple):
+    """Four files in the format of LeCun's page."""
+
+    folder: str
+    mirror: str
+    checksums: dict[str, str]
+    label_names: tuple[str, ...]
+
+    def read(
+        self, part: str, shuffle: bool | None, dir: PathLike | None
+    ) -> tuple[npt.NDArray[Any], npt.NDArray[Any], bool]:
+        """Returns images and labels of a part, and whether to shuffle them."""
+        kind = _KINDS[arguments.one_of("train_or_test", part, ("train", "test"))]
+        folder = dataset_folder(dir, self.folder)
+        images = _read_idx(self._file(folder, f"{kind}-images-idx3-ubyte.gz"), 3)
+        path = self._file(folder, f"{kind}-labels-idx1-ubyte.gz")
+        labels = _read_idx(path, 1)
+        if len(labels) != len(images):
+            raise FormatError(f"{path} has {len(labels)} labels, but there are {len(images)} images")
+        return images.astype(np.float32) / 255, labels, part == "train" if shuffle is None else shuffle
+
+    def _file(self, folder: Path, name: str) -> Path:
+        return require(folder, DatasetFile(self.mirror + name, self.checksums[name]))
+
+
+_DIGITS = _Publication(
+    "mnist",
+    "https://ossci-datasets.s3.amazonaws.com/mnist/",
+    {
+        "train-images-idx3-ubyte.gz": "f68b3c2dcbeaaa9fbdd348bbdeb94873",
+        "train-labels-idx1-ubyte.gz": "d53e105ee54ea40749a09fcbcd1e9432",
+        "t10k-images-idx3-ubyte.gz": "9fb629c4189551a2d022fa330f9573f3",
+        "t10k-labels-idx1-ubyte.gz": "ec29112dd5afa0611ce80d1b7f02629c",
+    },
+    tuple(map(str, range(10))),
+)
+_CLOTHES = _Publication(
+    "fashion_mnist",
+    "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",
+    {
+        "train-images-idx3-ubyte.gz": "8d4fb7e6c68d591d4c3dfef9ec88bf0d",
+        "train-labels-idx1-ubyte.gz": "25c81989df183df01b3e8a0aad5dffbe",
+        "t10k-images-idx3-ubyte.gz": "bef4ecab320f06d8554ea6380940ec79",
+        "t10k-labels-idx1-ubyte.gz": "bb300cfdad3c16e7a12a480ee83cd310",
+    },
+    (
+        *("t-shirt", "trouser", "pullover", "dress", "coat"),
+        *("sandal", "shirt", "sneaker", "bag", "ankle boot"),
+    ),
+)
 
 
 class Mnist(ImageArrays):
@@ -41,15 +93,22 @@ class Mnist(ImageArrays):
         FormatError: a file is truncated or damaged.
     """
 
-    _folder = "mnist"
-    _mirror = "https://ossci-datasets.s3.amazonaws.com/mnist/"
-    _checksums = {
-        "train-images-idx3-ubyte.gz": "f68b3c2dcbeaaa9fbdd348bbdeb94873",
-        "train-labels-idx1-ubyte.gz": "d53e105ee54ea40749a09fcbcd1e9432",
-        "t10k-images-idx3-ubyte.gz": "9fb629c4189551a2d022fa330f9573f3",
-        "t10k-labels-idx1-ubyte.gz": "ec29112dd5afa0611ce80d1b7f02629c",
-    }
-    _names: tuple[str, ...] = tuple(map(str, range(10)))
+    def __init__(
+        self,
+        train_or_test: Literal["train", "test"],
+        shuffle: bool | None = None,
+        dir: PathLike | None = None,
+    ) -> None:
+        """Reads the images; downloads missing files."""
+        super().__init__(*_DIGITS.read(train_or_test, shuffle, dir), label_names=_DIGITS.label_names)
+
+
+class FashionMnist(ImageArrays):
+    """Yields pictures of clothes; addressable, otherwise like `Mnist`.
+
+    Source: H. Xiao, K. Rasul, R. Vollgraf, "Fashion-MNIST: a novel image dataset for benchmarking machine
+    learning algorithms", 2017.
+    """
 
     def __init__(
         self,
@@ -58,40 +117,7 @@ class Mnist(ImageArrays):
         dir: PathLike | None = None,
     ) -> None:
         """Reads the images; downloads missing files."""
-        kind = _KINDS[arguments.one_of("train_or_test", train_or_test, ("train", "test"))]
-        folder = dataset_folder(dir, self._folder)
-        images = _read_idx(self._file(folder, f"{kind}-images-idx3-ubyte.gz"), 3)
-        path = self._file(folder, f"{kind}-labels-idx1-ubyte.gz")
-        labels = _read_idx(path, 1)
-        if len(labels) != len(images):
-            raise FormatError(f"{path} has {len(labels)} labels, but there are {len(images)} images")
-        shuffle = train_or_test == "train" if shuffle is None else shuffle
-        super().__init__(images.astype(np.float32) / 255, labels, shuffle, self._names)
-
-    def _file(self, folder: Path, name: str) -> Path:
-        return require(folder, DatasetFile(self._mirror + name, self._checksums[name]))
-
-
-@final
-class FashionMnist(Mnist):
-    """Yields pictures of clothes; addressable, otherwise like `Mnist`.
-
-    Source: H. Xiao, K. Rasul, R. Vollgraf, "Fashion-MNIST: a novel image dataset for benchmarking machine
-    learning algorithms", 2017.
-    """
-
-    _folder = "fashion_mnist"
-    _mirror = "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/"
-    _checksums = {
-        "train-images-idx3-ubyte.gz": "8d4fb7e6c68d591d4c3dfef9ec88bf0d",
-        "train-labels-idx1-ubyte.gz": "25c81989df183df01b3e8a0aad5dffbe",
-        "t10k-images-idx3-ubyte.gz": "bef4ecab320f06d8554ea6380940ec79",
-        "t10k-labels-idx1-ubyte.gz": "bb300cfdad3c16e7a12a480ee83cd310",
-    }
-    _names = (
-        *("t-shirt", "trouser", "pullover", "dress", "coat"),
-        *("sandal", "shirt", "sneaker", "bag", "ankle boot"),
-    )
+        super().__init__(*_CLOTHES.read(train_or_test, shuffle, dir), label_names=_CLOTHES.label_names)
 
 
 def _read_idx(path: Path, axes: int) -> npt.NDArray[Any]:

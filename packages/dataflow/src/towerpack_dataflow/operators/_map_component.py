@@ -10,7 +10,7 @@ import numpy as np
 from .._errors import ArgumentTypeError, ComponentError
 from ._map_data import MapData
 
-__all__ = ["MapDataComponent", "no_component"]
+__all__ = ["MapDataComponent", "OfComponent", "no_component"]
 
 
 class MapDataComponent(MapData):
@@ -46,19 +46,26 @@ class MapDataComponent(MapData):
         """Stores the arguments; calls nothing."""
         if not isinstance(index, Hashable):
             raise ArgumentTypeError(f"index is a position or a key of a dict; received {index!r}")
-        super().__init__(ds, _OfComponent(func, index) if callable(func) else func, rng=rng, drops=drops)
+        super().__init__(ds, OfComponent(func, index) if callable(func) else func, rng=rng, drops=drops)
 
 
 @final
-class _OfComponent:
-    """Adapts a function of a component to a function of a datapoint."""
+class OfComponent:
+    """Adapts a function of a component to a function of a datapoint.
+
+    Args:
+        func: called with the component.
+        index: position or key of the component.
+    """
 
     def __init__(self, func: Callable[..., Any], index: Any) -> None:
+        """Stores the arguments."""
         self._func = func
         self._index = index
         self.__qualname__ = f"{getattr(func, '__qualname__', type(func).__name__)}, index={index!r}"
 
     def __call__(self, datapoint: Any, *rng: np.random.Generator) -> Any:
+        """Returns the datapoint with the changed component; `None` if `func` drops it."""
         index = self._index
         try:
             component = datapoint[index]
