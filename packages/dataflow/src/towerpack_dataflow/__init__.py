@@ -76,14 +76,12 @@ from .formats.tfrecord import (
     index_tfrecord,
     write_tfrecord,
 )
-from .operators._filter_data import FilterData
 from .operators._locally_shuffle import LocallyShuffleData
 from .operators._map_component import MapDataComponent
-from .operators._map_data import MapData
+from .operators._map_data import FilterData, MapData
 from .operators._print_data import PrintData
 from .operators._proxy_flow import ProxyDataFlow, RNGDataFlow
-from .operators._repeat import FixedSizeData, RepeatedData
-from .operators._repeated_datapoint import RepeatedDataPoint
+from .operators._repeat import FixedSizeData, RepeatedData, RepeatedDataPoint
 from .operators._select_component import SelectComponent
 from .operators._shard import ShardData, reshard
 from .operators.cache import CacheData, DiskCache, MemoryCache

@@ -1,10 +1,9 @@
 """Augmentation of images with their coordinates, boxes and masks; image files."""
 
-from ._augmentor import ImageAugmentor, PhotometricAugmentor
+from ._augmentor import ImageAugmentor, PhotometricAugmentor, drawing_from
 from ._augmentor_list import AugmentorList, LazyTransform
 from ._external import Albumentations, RandomMapImage
 from ._meta import Identity, MapImage, RandomApplyAug, RandomChooseAug, RandomOrderAug
-from ._random_source import drawing_from
 from ._transform import NoOpTransform, PhotometricTransform, Transform, TransformFactory, TransformList
 from .crop import (
     CenterCrop,

@@ -9,9 +9,8 @@ from typing import Any, final
 import numpy as np
 
 from .._errors import ArgumentTypeError, ImageError
-from ._augmentor import ImageAugmentor
+from ._augmentor import ImageAugmentor, active_rng, drawing_from
 from ._image_checks import Array, check_image
-from ._random_source import active_rng, drawing_from
 from ._transform import Transform, TransformList
 
 __all__ = ["AugmentorList", "LazyTransform", "augmentor", "chosen_transform", "in_turn"]

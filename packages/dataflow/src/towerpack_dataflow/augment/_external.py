@@ -8,9 +8,8 @@ from typing import Any, final
 import numpy as np
 
 from .._errors import ArgumentTypeError, ImageError
-from ._augmentor import ImageAugmentor
+from ._augmentor import ImageAugmentor, drawing_from
 from ._image_checks import Array, check_unmasked
-from ._random_source import drawing_from
 from ._transform import Transform, TransformFactory
 
 __all__ = ["Albumentations", "RandomMapImage"]

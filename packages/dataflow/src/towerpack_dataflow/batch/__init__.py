@@ -1,9 +1,8 @@
 """Batches: stacks datapoints, in reusable memory."""
 
-from ._batch_allocator import BatchAllocator, Rows, noop
 from ._batch_data import BatchData
 from ._batch_data_by_shape import BatchDataByShape
-from ._buffer_pool import BufferPool, freeze
+from ._buffer_pool import BatchAllocator, BufferPool, Rows, freeze, noop
 from ._collate import Collator
 from ._pad_batch_data import PadBatchData
 from ._refit import refit

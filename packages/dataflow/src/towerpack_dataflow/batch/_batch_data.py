@@ -12,13 +12,12 @@ from .. import _argument_checks as arguments
 from .._errors import ArgumentError
 from ..flow._columns import Columns, assembled
 from ..flow._epoch import Epoch
-from ..flow._error_location import blame
 from ..flow._tree_facts import known_length
+from ..flow._user_code import blame
 from ..flow.provenance import Origin
 from ..operators._proxy_flow import ProxyDataFlow
 from ..sources._from_list import DataFromList
-from ._batch_allocator import BatchAllocator
-from ._buffer_pool import BufferPool, freeze
+from ._buffer_pool import BatchAllocator, BufferPool, freeze
 from ._collate import Collator
 from ._host_share import first_number, hosts_of
 

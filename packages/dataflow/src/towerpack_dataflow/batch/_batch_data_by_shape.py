@@ -8,8 +8,8 @@ from typing import Any, final
 from .. import _argument_checks as arguments
 from .._errors import ArgumentTypeError, ComponentError, UnknownLengthError
 from ..flow._epoch import Epoch
-from ..flow._error_location import blame
 from ..flow._resume_marks import replayed
+from ..flow._user_code import blame
 from ..operators._proxy_flow import ProxyDataFlow
 from ._buffer_pool import BufferPool
 from ._collate import Collator

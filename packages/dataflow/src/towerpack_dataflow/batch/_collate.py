@@ -7,7 +7,7 @@ from typing import Any, final
 
 from .._errors import BatchError
 from ..flow._columns import assembled
-from ._batch_allocator import BatchAllocator
+from ._buffer_pool import BatchAllocator
 from ._component_builders import ArrayBuilder, ComponentBuilder, ListBuilder, builder_for
 from ._exact_arrays import UnlikeError, described
 

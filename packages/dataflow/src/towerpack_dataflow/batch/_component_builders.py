@@ -10,7 +10,7 @@ import numpy as np
 
 from ..flow._columns import NUMBER_DTYPES, number_kind, stays_same
 from ..storage import snapshot
-from ._batch_allocator import Rows
+from ._buffer_pool import Rows
 from ._exact_arrays import USE_LIST, UnlikeError, as_array, described
 
 __all__ = [

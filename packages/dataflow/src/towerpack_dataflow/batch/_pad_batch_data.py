@@ -8,7 +8,7 @@ from typing import Any, final
 from .. import _argument_checks as arguments
 from .._errors import ArgumentError, ArgumentTypeError
 from ..flow._epoch import Epoch
-from ..flow._error_location import blame
+from ..flow._user_code import blame
 from ..flow.provenance import Origin
 from ..operators._proxy_flow import ProxyDataFlow
 from ._batch_data import checked_batch_size

@@ -7,7 +7,7 @@ from typing import Any, final
 import numpy as np
 
 from .._errors import BatchError
-from ._batch_allocator import BatchAllocator
+from ._buffer_pool import BatchAllocator
 from ._component_builders import ComponentBuilder
 from ._exact_arrays import UnlikeError, as_array
 

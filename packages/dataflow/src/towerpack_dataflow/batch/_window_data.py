@@ -8,7 +8,7 @@ from typing import Any, final
 
 from .. import _argument_checks as arguments
 from ..flow._epoch import Epoch
-from ..flow._error_location import blame
+from ..flow._user_code import blame
 from ..flow._written_flow import is_steady
 from ..flow.provenance import Origin
 from ..operators._proxy_flow import ProxyDataFlow

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ..augment.flows._before_and_after import augmenting_flow, before_and_after
-from ..sources._as_dataflow import as_dataflow
+from ..augment.flows._augment_components import augmenting_flow, before_and_after
+from ..sources._from_iterable import as_dataflow
 from ..viz import save_grid, stack_patches
 from ..viz._dump_images import images_of
 from ._load_flow import FLOW_HELP, load_flow

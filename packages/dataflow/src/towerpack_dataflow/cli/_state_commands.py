@@ -10,7 +10,7 @@ from typing import Any, final
 
 from ..flow._flow import DataFlow
 from ..flow._tree_facts import differences
-from ..sources._as_dataflow import as_dataflow
+from ..sources._from_iterable import as_dataflow
 from ._load_flow import FLOW_HELP, load_flow
 
 __all__ = ["CommandError", "add_state"]

@@ -10,8 +10,7 @@ import numpy.typing as npt
 
 from .. import _argument_checks as arguments
 from .._errors import FormatError
-from ._archive_members import read_members
-from ._download import DatasetFile, PathLike, dataset_folder, require
+from ._download import DatasetFile, PathLike, dataset_folder, read_members, require
 from ._image_arrays import ImageArrays
 
 __all__ = ["Cifar10", "Cifar100"]

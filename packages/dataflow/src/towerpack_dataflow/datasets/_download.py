@@ -1,19 +1,23 @@
-"""Files of data sets: their folders, and downloads of missing ones."""
+"""Files of data sets: their folders, downloads of missing ones, and members of archives."""
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import os
+import tarfile
 import urllib.error
 import urllib.request
+import zlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, final
 
-from .._errors import DatasetError, extra
+from .._errors import DatasetError, FormatError, extra
 from ..storage._portable_files import lock_file
 
-__all__ = ["DatasetFile", "dataset_folder", "download", "require"]
+__all__ = ["DatasetFile", "dataset_folder", "download", "read_members", "require"]
 
 PathLike = str | os.PathLike[str]
 _BLOCK = 2**20
@@ -150,3 +154,32 @@ def _progress(name: str, begun: int, total: int | None) -> Any:
     with extra("datasets", "a download"):
         from tqdm import tqdm
     return tqdm(desc=name, initial=begun, total=total, unit="B", unit_scale=True, disable=None)
+
+
+def read_members(path: Path, names: Sequence[str], hint: str) -> dict[str, bytes]:
+    """Reads files of a tar archive, in one pass over it.
+
+    Args:
+        path: path of the archive, compressed or not.
+        names: names of the members; those in the archive may start with `./`.
+        hint: a likely reason for a missing member.
+
+    Raises:
+        FormatError: the archive is truncated or damaged, or has no such member.
+    """
+    found: dict[str, bytes] = {}
+    try:
+        with tarfile.open(path) as archive:
+            for member in archive:
+                name = member.name.removeprefix("./")
+                file = archive.extractfile(member) if name in names else None
+                if file is not None:
+                    found[name] = file.read()
+    except (tarfile.TarError, gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise FormatError(
+            f"{path} is truncated or damaged ({error}); delete it to download it again"
+        ) from error
+    missing = [name for name in names if name not in found]
+    if missing:
+        raise FormatError(f"{path} has no {', '.join(missing)}; {hint}")
+    return found

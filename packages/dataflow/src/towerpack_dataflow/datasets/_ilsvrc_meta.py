@@ -14,8 +14,7 @@ from .. import _argument_checks as arguments
 from .._errors import ArgumentError, DatasetError, FormatError, extra
 from ..augment._image_checks import shape_pair
 from ..formats._wire_format import WireError, fields, packed_varints
-from ._archive_members import read_members
-from ._download import DatasetFile, PathLike, dataset_folder, require
+from ._download import DatasetFile, PathLike, dataset_folder, read_members, require
 from ._image_files import text_lines
 
 __all__ = ["ILSVRCMeta", "Layout"]

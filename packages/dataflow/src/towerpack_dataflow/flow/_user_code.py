@@ -1,4 +1,4 @@
-"""Runs user code that makes datapoints: copies its containers and gives inner passes a place.
+"""Runs user code that makes datapoints: copies containers, gives inner passes a place, and locates errors.
 
 A flow that another one holds has a place in the tree, which gives it seeds, epochs and states. A flow reached
 in another way (built on the spot, from a closure or a global, held where the search for flows does not look)
@@ -9,16 +9,70 @@ each pass runs in a context of that variable, so the value is exact while a gene
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Iterator
 from contextvars import ContextVar, copy_context
-from itertools import repeat
+from itertools import pairwise, repeat
 from typing import Any, final
 
 from ._epoch import Epoch
-from ._error_location import blame
 from ._node import Node
+from ._position import Position
 
-__all__ = ["UserCode", "copy_container", "copy_containers", "run_pass", "running"]
+__all__ = [
+    "UserCode",
+    "blame",
+    "blamed_place",
+    "copy_container",
+    "copy_containers",
+    "explain",
+    "run_pass",
+    "running",
+]
+
+_BLAMED = "_towerpack_blamed_flow"
+
+
+def blame(error: Exception, flow: Node) -> None:
+    """Records `flow` as the origin of `error`, unless a flow further down is recorded already."""
+    if not hasattr(error, _BLAMED):
+        # An exception class may forbid attributes; the message then names the root only.
+        with contextlib.suppress(AttributeError):
+            setattr(error, _BLAMED, flow)
+
+
+def explain(error: Exception, root: Node, position: Position) -> None:
+    """Adds a note with the path from `root` to the recorded flow and the datapoint being made.
+
+    The type of the error is unchanged.
+    """
+    culprit = vars(error).pop(_BLAMED, root)
+    names = " > ".join(flow._name() for flow in _path(root, culprit))
+    # An exception class may forbid attributes, and with them notes: the error is then raised without a note.
+    with contextlib.suppress(AttributeError):
+        error.add_note(
+            f"in the flow {names}, while making datapoint {position.index} of epoch {int(position.epoch)}"
+        )
+
+
+def blamed_place(error: BaseException, root: Node) -> tuple[int, ...]:
+    """Returns the child numbers on the way from `root` to the recorded flow, and removes the record."""
+    culprit = vars(error).pop(_BLAMED, root)
+    path = _path(root, culprit)
+    return tuple(list(flow.children()).index(child) for flow, child in pairwise(path))
+
+
+def _path(root: Node, culprit: Node) -> list[Node]:
+    return next(_paths(root, culprit), [root])
+
+
+def _paths(flow: Node, culprit: Node) -> Iterator[list[Node]]:
+    if flow is culprit:
+        yield [flow]
+    for child in flow.children():
+        for path in _paths(child, culprit):
+            yield [flow, *path]
+
 
 _CONTAINERS = frozenset({list, dict})
 

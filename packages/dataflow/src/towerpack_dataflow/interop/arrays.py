@@ -11,7 +11,7 @@ from .. import _argument_checks as arguments
 from .._errors import ComponentError, EmptyFlowError
 from ..flow._columns import only_values
 from ..flow._flow import DataFlow
-from ..sources._as_dataflow import as_dataflow
+from ..sources._from_iterable import as_dataflow
 
 __all__ = ["ArrayIterator"]
 

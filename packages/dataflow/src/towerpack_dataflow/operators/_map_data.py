@@ -1,4 +1,4 @@
-"""`MapData`: applies a function to each datapoint."""
+"""`MapData` and `FilterData`: apply a function to each datapoint, or keep those for which it is true."""
 
 from __future__ import annotations
 
@@ -6,16 +6,18 @@ import logging
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, final
 
+import numpy as np
+
 from .. import _argument_checks as arguments
 from .._errors import ArgumentTypeError, UnknownLengthError
 from ..flow._epoch import Epoch
-from ..flow._error_location import blame
 from ..flow._node import DROPPED
 from ..flow._resume_marks import Mark, Replay
+from ..flow._user_code import blame
 from ..flow.provenance import Origin, Origins
 from ._proxy_flow import ProxyDataFlow
 
-__all__ = ["FilterMark", "MapData"]
+__all__ = ["FilterData", "FilterMark", "MapData"]
 
 _log = logging.getLogger("towerpack_dataflow")
 
@@ -240,3 +242,51 @@ class MapData(ProxyDataFlow):
         return (
             f"{type(self).__name__}({getattr(self._func, '__qualname__', None) or type(self._func).__name__})"
         )
+
+
+@final
+class FilterData(MapData):
+    """Yields the datapoints for which a function is true; a stream of unknown length.
+
+    Batches above stay full. A state holds the number of datapoints kept and the number read, so resuming over
+    an addressable flow repeats no work.
+
+    Args:
+        ds: the flow below.
+        predicate: called with a datapoint, which it must not change; with `rng=True` also with a
+            `numpy.random.Generator`, seeded by (seed, place, epoch, index of the datapoint below).
+        rng: whether `predicate` is called with a generator.
+
+    Raises:
+        ArgumentTypeError: `predicate` cannot be called, or `rng` is not a boolean; while iterating, the
+            predicate is true for `None`.
+
+    Example:
+        >>> list(FilterData([[1], [2], [3]], lambda dp: dp[0] % 2 == 1))
+        [[1], [3]]
+    """
+
+    def __init__(self, ds: Any, predicate: Callable[..., Any], *, rng: bool = False) -> None:
+        """Stores the arguments; calls nothing."""
+        self._predicate = predicate
+        let_through = _LetThrough(predicate) if callable(predicate) else predicate
+        super().__init__(ds, let_through, rng=rng, drops=True)
+
+
+@final
+class _LetThrough:
+    """Adapts a predicate to a function that drops datapoints."""
+
+    def __init__(self, predicate: Callable[..., Any]) -> None:
+        self._predicate = predicate
+        self.__qualname__ = getattr(predicate, "__qualname__", type(predicate).__name__)
+
+    def __call__(self, datapoint: Any, *rng: np.random.Generator) -> Any:
+        if not self._predicate(datapoint, *rng):
+            return None
+        if datapoint is None:
+            raise ArgumentTypeError(
+                "FilterData received the datapoint None and kept it, but None marks a dropped "
+                "datapoint; let the flow below yield other datapoints, such as [None]"
+            )
+        return datapoint

@@ -10,7 +10,7 @@ import numpy as np
 from ..flow._epoch import Epoch
 from ..flow._flow import DataFlow
 from ..flow.provenance import Origin
-from ..sources._as_dataflow import as_dataflow
+from ..sources._from_iterable import as_dataflow
 
 __all__ = ["ProxyDataFlow", "RNGDataFlow", "changed"]
 

@@ -5,7 +5,7 @@ from ._multi_thread import MultiThreadMapData, MultiThreadRunner
 from ._parallel_flow import ParallelFlow, flows_read_here
 from ._parallel_map_and_batch import MultiProcessMapAndBatchData
 from ._suggest_workers import Suggestion, autotune, available_cpus, suggest_workers
-from .worker._worker_info import WorkerInfo, get_worker_info
+from .worker._task_handler import WorkerInfo, get_worker_info
 
 __all__ = [
     "MultiProcessMapAndBatchData",

@@ -11,10 +11,10 @@ from .._errors import BatchError
 from ..batch import BatchData
 from ..flow._effect import Effect
 from ..flow._epoch import Epoch
-from ..flow._error_location import blame
+from ..flow._user_code import blame
 from ..operators._map_data import MapData
 from ..operators._proxy_flow import ProxyDataFlow
-from ..sources._as_dataflow import as_dataflow
+from ..sources._from_iterable import as_dataflow
 from ._multi_process import MultiProcessMapData, MultiProcessRunner
 from ._parallel_flow import ErrorCounts, close_below, drain
 

@@ -10,9 +10,8 @@ from .. import _argument_checks as arguments
 from .._errors import ArgumentTypeError
 from ..flow._effect import Effect
 from ..flow._epoch import Epoch
-from ..flow._error_location import blame
 from ..flow._flow import DataFlow
-from ..flow._user_code import copy_container, copy_containers
+from ..flow._user_code import blame, copy_container, copy_containers
 from ..flow.provenance import Origins
 from ..storage import PackedList, list_to_pickle
 from ._permutation import Permutation

@@ -1,16 +1,14 @@
 """Storage of bytes: aligned and shared memory, local and remote files."""
 
-from ._aligned_memory import aligned_memory, aligned_size
 from ._atomic_file import create_file, create_path, locked_folder
 from ._npz_file import write_npz
 from ._open_url import local_path, open_url
 from ._pickle_by_value import dump_by_value, value_pickler
 from ._printable_url import URL, as_url, is_local, printable
 from ._shared_list import PackedList, SharedListPickle, list_to_pickle
-from ._shared_memory import anonymous_file, mapped
+from ._shared_memory import aligned_memory, aligned_size, anonymous_file, mapped
 from ._snapshots import snapshot
-from ._stored_file import StoredFile
-from ._stored_stream import StoredStream
+from ._stored_file import StoredFile, StoredStream
 from ._url_cache import UrlCache
 
 __all__ = [

@@ -12,8 +12,7 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple, TypeVar, final
 
 from .._errors import ArgumentError, StorageError, extra
-from ._printable_url import printable, without_secrets
-from ._store_address import is_web, store_address
+from ._printable_url import is_web, printable, store_address, without_secrets
 from ._stored_file import StoredBytes
 
 __all__ = ["remote_bytes"]

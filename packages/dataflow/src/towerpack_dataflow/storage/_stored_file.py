@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import mmap
 from collections.abc import Callable
 from types import TracebackType
@@ -11,7 +12,7 @@ from .._errors import FormatError, StorageError
 from ._portable_files import read_into
 from ._printable_url import lasting_url, printable
 
-__all__ = ["StoredBytes", "StoredFile"]
+__all__ = ["StoredBytes", "StoredFile", "StoredStream"]
 
 
 class StoredBytes(Protocol):
@@ -155,3 +156,49 @@ class StoredFile:
     def __repr__(self) -> str:
         """Shows the name without credentials."""
         return f"StoredFile({self.name!r}, size={self.size})"
+
+
+@final
+class StoredStream(io.RawIOBase):
+    """Reads a `StoredFile` sequentially, with a position.
+
+    Args:
+        file: stays open when the stream is closed.
+    """
+
+    def __init__(self, file: StoredFile) -> None:
+        """Starts at the first byte."""
+        self._file, self._at = file, 0
+
+    def readable(self) -> bool:
+        """Returns True."""
+        return True
+
+    def seekable(self) -> bool:
+        """Returns True."""
+        return True
+
+    def tell(self) -> int:
+        """Returns the position."""
+        return self._at
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """Moves to a position and returns it.
+
+        Raises:
+            OSError: the position lies before the first byte.
+        """
+        begin = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._file.size}[whence]
+        if begin + offset < 0:
+            raise OSError(f"{self._file.name}: byte {begin + offset} lies before the beginning")
+        self._at = begin + offset
+        return self._at
+
+    def readinto(self, buffer: Any) -> int:
+        """Fills a buffer with the available bytes and returns their number."""
+        target = memoryview(buffer).cast("B")
+        size = max(0, min(len(target), self._file.size - self._at))
+        if size:
+            target[:size] = self._file.read(self._at, size)
+        self._at += size
+        return size

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from .. import _argument_checks as arguments
 from .._errors import ComponentError
 from ..flow._flow import DataFlow
-from ..sources._as_dataflow import as_dataflow
+from ..sources._from_iterable import as_dataflow
 from ._libraries import as_picture, written
 
 __all__ = ["dump_dataflow_images", "images_of"]

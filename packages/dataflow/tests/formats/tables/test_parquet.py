@@ -21,7 +21,7 @@ from towerpack_dataflow import (
     ParquetSerializer,
     SendError,
 )
-from towerpack_dataflow.formats.tables._chunk_shuffle import ChunkOrder
+from towerpack_dataflow.formats.tables._chunked_rows import ChunkOrder
 from towerpack_dataflow.testing import check_dataflow, same
 
 pytest.importorskip("pyarrow")

@@ -1,7 +1,6 @@
 """Crops: cut out, erase or resize parts of images."""
 
-from ._crop_transform import CropTransform
-from ._crops import CenterCrop, RandomCrop, RandomCropRandomShape
+from ._crops import CenterCrop, CropTransform, RandomCrop, RandomCropRandomShape
 from ._cutout import RandomCutout, RandomErasing
 from ._resized_crop import GoogleNetRandomCropAndResize
 

@@ -9,7 +9,7 @@ from .._augmentor import ImageAugmentor
 from .._image_checks import Array, interval, shape_pair
 from .._transform import Transform, TransformList
 from ..geometric import ResizeTransform
-from ._crop_transform import CropTransform
+from ._crops import CropTransform
 
 __all__ = ["GoogleNetRandomCropAndResize"]
 

@@ -10,10 +10,9 @@ import numpy as np
 
 from ..._errors import ArgumentError, ArgumentTypeError, ImageError
 from ...operators._map_component import no_component
-from .._augmentor import ImageAugmentor
+from .._augmentor import ImageAugmentor, drawing_from
 from .._augmentor_list import AugmentorList, in_turn
 from .._image_checks import Array, check_boxes, check_coords, check_finite, check_image, check_unmasked
-from .._random_source import drawing_from
 
 __all__ = ["AugmentedDatapoint", "Parts"]
 

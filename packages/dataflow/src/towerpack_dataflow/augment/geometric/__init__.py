@@ -3,8 +3,7 @@
 from ._deform import GaussianDeform
 from ._flip import Flip, FlipTransform, Transpose, TransposeTransform
 from ._paste import BackgroundFiller, CenterPaste, ConstantBackgroundFiller, RandomPaste
-from ._resize import AntialiasedResize, RandomResize, Resize, ResizeShortestEdge
-from ._resize_transform import ResizeTransform
+from ._resize import AntialiasedResize, RandomResize, Resize, ResizeShortestEdge, ResizeTransform
 from ._rotation import Rotation, RotationAndCropValid
 from ._warp import Affine, Shift
 from ._warp_transform import WarpAffineTransform

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from ..._errors import ArgumentError
 from .._augmentor import PhotometricAugmentor
 from .._image_checks import Array, as_before, colour, interval, opencv
-from ._levels import changed_levels, looked_up, mixed
+from ._brightness import changed_levels, looked_up, mixed
 
 __all__ = ["Hue", "Lighting", "Saturation"]
 

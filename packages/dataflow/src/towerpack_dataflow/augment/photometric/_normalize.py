@@ -11,7 +11,7 @@ import numpy.typing as npt
 from ..._errors import ArgumentError, ImageError
 from .._augmentor import PhotometricAugmentor
 from .._image_checks import Array, opencv
-from ._levels import along_row, normalised
+from ._brightness import along_row, normalised
 
 __all__ = ["Clip", "MeanVarianceNormalize", "MinMaxNormalize", "Normalize"]
 

@@ -9,7 +9,7 @@ import numpy as np
 from .._image_checks import Array, opencv
 from .._transform import NoOpTransform, PhotometricTransform, Transform
 from ..geometric import WarpAffineTransform
-from ..photometric._levels import changed_levels, looked_up, mean_of, mixed
+from ..photometric._brightness import changed_levels, looked_up, mean_of, mixed
 
 __all__ = ["OPERATIONS", "operation"]
 

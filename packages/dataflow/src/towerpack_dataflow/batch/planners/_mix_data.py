@@ -10,7 +10,7 @@ from ..._errors import ArgumentError, ArgumentTypeError, EmptyFlowError
 from ...flow._epoch import Epoch
 from ...flow._flow import DataFlow
 from ...flow.provenance import Origin
-from ...sources._as_dataflow import as_dataflow
+from ...sources._from_iterable import as_dataflow
 from ._checked_flows import one, require_addressable
 from ._mixture import Mixture
 

@@ -8,7 +8,7 @@ from typing import Any
 from ... import _argument_checks as arguments
 from ..._errors import ArgumentTypeError
 from ...flow._epoch import Epoch
-from ...flow._error_location import blame
+from ...flow._user_code import blame
 from ...flow.provenance import Origin
 from ...operators._proxy_flow import ProxyDataFlow
 from .._collate import Collator

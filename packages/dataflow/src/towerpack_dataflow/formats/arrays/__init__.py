@@ -1,8 +1,8 @@
 """Arrays in NumPy and HDF5 files, row by row."""
 
+from ._file_rows import NumpyData
 from ._hdf5 import HDF5Data, HDF5Serializer, hdf5_version
 from ._npy_format import array_of, members_of
-from ._numpy_data import NumpyData
 from ._numpy_serializer import NumpySerializer, numpy_version
 
 __all__ = [

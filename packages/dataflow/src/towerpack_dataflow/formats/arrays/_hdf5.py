@@ -11,11 +11,10 @@ import numpy as np
 
 from ..._errors import ArgumentError, ComponentError, DataFlowError, FormatError, extra
 from ...flow._flow import DataFlow
-from ...sources._as_dataflow import as_dataflow
+from ...sources._from_iterable import as_dataflow
 from ...storage import URL, StoredFile, create_file, local_path, open_url
-from .._opened_records import OpenedRecords, open_same
 from .._progress import with_progress
-from .._record_flow import RecordFlow
+from .._record_flow import OpenedRecords, RecordFlow, open_same
 from ._hdf5_writing import KIND, KIND_OF_ROWS, VERSION, WRITTEN, write_rows, written_paths
 
 __all__ = ["HDF5Data", "HDF5Serializer", "hdf5_version"]

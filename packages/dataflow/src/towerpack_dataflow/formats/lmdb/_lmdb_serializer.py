@@ -12,7 +12,7 @@ from typing import Any, final
 from ... import _argument_checks as arguments
 from ..._errors import SendError, extra
 from ...flow._flow import DataFlow
-from ...sources._as_dataflow import as_dataflow
+from ...sources._from_iterable import as_dataflow
 from ...storage import create_path
 from .._progress import with_progress
 from .._record_flow import RecordFlow

@@ -2,7 +2,7 @@
 
 from ._arrow_data import ArrowData
 from ._arrow_serializer import ArrowSerializer, arrow_version
-from ._chunk_shuffle import ChunkShuffle
+from ._chunked_rows import ChunkShuffle
 from ._parquet_data import ParquetData
 from ._parquet_serializer import ParquetSerializer, parquet_version
 

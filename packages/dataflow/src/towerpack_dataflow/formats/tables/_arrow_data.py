@@ -7,12 +7,12 @@ from typing import Any, Final, final
 
 from ..._errors import FormatError, extra
 from ...storage import URL, StoredFile
-from ._chunk_shuffle import ChunkShuffle
 from ._chunked_rows import (
     ARROW_ERRORS,
     ROWS_AT_A_TIME,
     ChunkedFlow,
     ChunkedRows,
+    ChunkShuffle,
     arrow_source,
 )
 

@@ -8,7 +8,7 @@ from ... import _argument_checks as arguments
 from ..._errors import extra
 from ...storage import URL, create_file, open_url
 from ._arrow_data import ArrowData, opened_arrow
-from ._chunk_shuffle import ChunkShuffle
+from ._chunked_rows import ChunkShuffle
 from ._tables_of_flow import refusing, tables_of, version_in
 
 __all__ = ["ArrowSerializer", "arrow_version"]

@@ -7,8 +7,7 @@ from typing import Any, final
 
 from ..._errors import FormatError, extra
 from ...storage import URL, StoredFile
-from ._chunk_shuffle import ChunkShuffle
-from ._chunked_rows import ARROW_ERRORS, ROWS_AT_A_TIME, ChunkedFlow, ChunkedRows, arrow_source
+from ._chunked_rows import ARROW_ERRORS, ROWS_AT_A_TIME, ChunkedFlow, ChunkedRows, ChunkShuffle, arrow_source
 
 __all__ = ["ParquetData", "opened_parquet"]
 

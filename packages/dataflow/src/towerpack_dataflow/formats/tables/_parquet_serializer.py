@@ -7,7 +7,7 @@ from typing import Any, final
 from ... import _argument_checks as arguments
 from ..._errors import extra
 from ...storage import URL, create_file, open_url
-from ._chunk_shuffle import ChunkShuffle
+from ._chunked_rows import ChunkShuffle
 from ._parquet_data import ParquetData, opened_parquet
 from ._tables_of_flow import refusing, tables_of, version_in
 

@@ -10,7 +10,7 @@ from tempfile import SpooledTemporaryFile
 from typing import IO, Any, Final, final
 
 from ..._errors import ArgumentError, SendError
-from ...sources._as_dataflow import as_dataflow
+from ...sources._from_iterable import as_dataflow
 from ...storage import URL
 from .._progress import with_progress
 from .._shown_value import shown

@@ -8,8 +8,7 @@ from typing import Any, final
 
 from ..._errors import ArgumentTypeError, FormatError
 from ...storage import URL, StoredFile, UrlCache, open_url
-from .._opened_records import OpenedRecords, open_same
-from .._record_flow import RecordFlow
+from .._record_flow import OpenedRecords, RecordFlow, open_same
 from ._tar_index import load_index
 from ._tar_members import Place, key_of
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from ..._errors import FormatError
 from ...storage import StoredFile, UrlCache, create_file, is_local, write_npz
-from .._index_beside import read_index_beside
+from .._offset_index import read_index_beside
 from ..arrays import array_of, members_of
 from ._tar_members import key_of, sample_members
 

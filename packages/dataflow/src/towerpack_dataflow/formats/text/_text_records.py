@@ -12,7 +12,7 @@ import numpy as np
 from ..._errors import FormatError
 from ...storage import URL, StoredFile, open_url
 from .._offset_index import load_index, store_index
-from .._opened_records import OpenedRecords, open_same
+from .._record_flow import OpenedRecords, open_same
 from ._record_offsets import LINES, MARK, ROWS, TextKind, record_offsets
 from ._text_file import byte_encoding, open_text, refuse_copy
 

@@ -1,9 +1,9 @@
 """TFRecord files and their examples, without TensorFlow; needs the extra `[tfrecord]`."""
 
 from ._example import decode_example, decode_sequence_example, encode_example
+from ._framing import index_tfrecord, write_tfrecord
 from ._tfrecord_data import TFRecordData
 from ._tfrecord_serializer import TFRecordSerializer
-from ._write_tfrecord import index_tfrecord, write_tfrecord
 
 __all__ = [
     "TFRecordData",

@@ -10,8 +10,7 @@ import numpy as np
 from ..._errors import ArgumentTypeError, FormatError
 from ...storage import URL, StoredFile, open_url
 from .._offset_index import load_index
-from .._opened_records import OpenedRecords, open_same
-from .._record_flow import RecordFlow
+from .._record_flow import OpenedRecords, RecordFlow, open_same
 from ._framing import INDEX, checked_record, checksum_function, scan
 
 __all__ = ["TFRecordData", "TFRecords"]

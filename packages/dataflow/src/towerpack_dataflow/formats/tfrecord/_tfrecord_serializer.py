@@ -10,10 +10,10 @@ from ... import _argument_checks as arguments
 from ..._errors import SendError, extra
 from ...flow._flow import DataFlow
 from ...operators._repeat import FixedSizeData
-from ...sources._as_dataflow import as_dataflow
+from ...sources._from_iterable import as_dataflow
 from .._progress import with_progress
+from ._framing import write_tfrecord
 from ._tfrecord_data import TFRecordData
-from ._write_tfrecord import write_tfrecord
 
 __all__ = ["TFRecordSerializer"]
 

@@ -15,8 +15,7 @@ from ...flow._tree_facts import known_length
 from ...flow.provenance import Origin
 from ...sources._permutation import Permutation
 from .._proxy_flow import ProxyDataFlow
-from ._cache_storage import MISSING, CacheStorage
-from ._memory_cache import MemoryCache
+from ._memory_cache import MISSING, CacheStorage, MemoryCache
 
 __all__ = ["CacheData"]
 

@@ -19,7 +19,7 @@ from ... import _argument_checks as arguments
 from ..._errors import CacheError
 from ...storage._portable_files import NO_LINK, lock_file, read_at
 from ._cache_file import MARK, ROW, Index, check_directory, read_index, write_index
-from ._cache_storage import MISSING
+from ._memory_cache import MISSING
 
 __all__ = ["DiskCache"]
 

@@ -11,7 +11,7 @@ from ...flow._flow import DataFlow
 from ...flow._flow_state import walk
 from ...flow._node import DROPPED
 from ...flow._tree_facts import known_length
-from ...sources._as_dataflow import as_dataflow
+from ...sources._from_iterable import as_dataflow
 
 __all__ = ["CombinedFlow"]
 

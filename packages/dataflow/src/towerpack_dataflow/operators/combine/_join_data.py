@@ -8,8 +8,8 @@ from typing import Any, final
 from ..._errors import JoinError, UnknownLengthError
 from ...flow._effect import Effect
 from ...flow._epoch import Epoch
-from ...flow._error_location import blame
 from ...flow._resume_marks import replayed
+from ...flow._user_code import blame
 from ...flow.provenance import Origin
 from ._combined_flow import CombinedFlow
 

@@ -92,7 +92,7 @@ def _is_the_users(definition: Any) -> bool:
 
 
 def _of_process() -> Iterator[Any]:
-    """Yields the global generators that each worker seeds; see `_process_settings`."""
+    """Yields the global generators that each worker seeds; see `_process_end`."""
     yield random._inst
     yield np.random.mtrand._rand
     if hasattr(sys.modules.get("torch"), "default_generator"):

@@ -8,8 +8,8 @@ import traceback
 from typing import Any, NamedTuple, final
 
 from ..._errors import WorkerError
-from ...flow._error_location import blame, blamed_place
 from ...flow._flow import DataFlow
+from ...flow._user_code import blame, blamed_place
 from ...storage import dump_by_value
 
 __all__ = ["Failure", "WorkerTraceback", "pack_error", "unpack_error"]

@@ -26,12 +26,10 @@ from ..transport import (
     pack_error,
     restore_environment,
 )
-from ._process_end import die_with, leave
-from ._process_settings import keep_freed_memory, one_thread_for_opencv, seed_global_generators
+from ._process_end import die_with, keep_freed_memory, leave, one_thread_for_opencv, seed_global_generators
 from ._single_sends import SingleSends
-from ._task_handler import TaskHandler, WorkerService
+from ._task_handler import TaskHandler, WorkerInfo, WorkerService, get_worker_info, set_worker_info
 from ._task_messages import PassSpec, TaskResult
-from ._worker_info import WorkerInfo, get_worker_info, set_worker_info
 from ._worker_thread import InProcessMessage, ThreadChannel
 
 __all__ = ["WorkerLoop", "WorkerStart", "main", "main_forked"]

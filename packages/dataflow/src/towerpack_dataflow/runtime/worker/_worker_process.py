@@ -15,7 +15,7 @@ from time import monotonic
 from typing import Any, final
 
 from ..transport import bypass_environment, environment_before
-from ._worker_info import WorkerInfo
+from ._task_handler import WorkerInfo
 from ._worker_thread import WorkerThread
 
 __all__ = ["WorkerProcess", "end_all", "fork", "interrupts_blocked", "lifeline", "spawn"]

@@ -13,7 +13,7 @@ from typing import Any, final
 from ...batch import BufferPool
 from ...flow._datapoint_size import datapoint_size
 from ..transport import ColumnTable, PeerGoneError, from_table
-from ._worker_info import WorkerInfo
+from ._task_handler import WorkerInfo
 
 __all__ = ["InProcessMessage", "ThreadChannel", "WorkerThread", "connected_channels"]
 
