@@ -10,7 +10,7 @@ import numpy as np
 from .._errors import BatchError
 from ..batch import BatchData, Collator
 from ..flow._epoch import Epoch
-from ..flow._error_location import blame
+from ..flow._user_code import blame
 from ._nested import joined, leaves
 
 __all__ = ["NestedBatchData"]

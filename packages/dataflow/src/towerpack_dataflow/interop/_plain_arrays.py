@@ -9,8 +9,8 @@ from typing import Any, final
 from .._errors import ComponentError
 from ..flow._effect import Effect
 from ..flow._epoch import Epoch
-from ..flow._error_location import blame
 from ..flow._node import DROPPED
+from ..flow._user_code import blame
 from ..operators._proxy_flow import ProxyDataFlow
 from ._nested import mapped
 

@@ -12,9 +12,8 @@ from ..flow._flow import DataFlow
 from ..flow._resume_marks import replayed
 from ..flow._user_code import UserCode, run_pass
 from ..operators._map_data import MapData
-from ..sources._as_dataflow import as_dataflow
 from ..sources._from_arrays import DataFromArrays
-from ..sources._from_iterable import DataFromIterable
+from ..sources._from_iterable import DataFromIterable, as_dataflow
 from ..sources._from_list import DataFromList
 from ._collated_data import CollatedData
 from ._nested_batch import NestedBatchData
