@@ -15,6 +15,7 @@ from ..operators._map_data import MapData
 from ..sources._from_arrays import DataFromArrays
 from ..sources._from_iterable import DataFromIterable, as_dataflow
 from ..sources._from_list import DataFromList
+from ._arrow_columns import arrow_columns
 from ._collated_data import CollatedData
 from ._nested_batch import NestedBatchData
 from .transforms import seeded
@@ -66,6 +67,8 @@ def _source(data: Any, shuffle: bool) -> DataFlow:
         return DataFromList(data, shuffle)
     if _is_a(data, "torch.utils.data", "TensorDataset"):
         return DataFromArrays(data.tensors, shuffle)
+    if _is_a(data, "datasets", "Dataset") and (columns := arrow_columns(data)) is not None:
+        return DataFromArrays(columns, shuffle)
     if _is_stream(data):
         if shuffle:
             raise ArgumentError(

@@ -21,16 +21,16 @@ _STACKABLE = "biufcmMV"
 class DataFromArrays(DataFromList):
     """Yields the rows of arrays: row *i* of each array is datapoint *i*; addressable.
 
-    For data that fit into memory, or lie in a file that `numpy.load(..., mmap_mode="r")` maps. A `BatchData`
-    directly above it, or with only `RepeatedData`, `FixedSizeData` and `ShardData` between, gathers the rows
-    of a batch in one call per array without making datapoints, mostly without the interpreter's lock
-    (`benchmarks/RESULTS.md` has figures).
+    For data that fit into memory, or lie in a file that `numpy.load(..., mmap_mode="r")` maps, or in chunks
+    like the arrays of zarr, which are read on access. A `BatchData` directly above it, or with only
+    `RepeatedData`, `FixedSizeData` and `ShardData` between, gathers the rows of a batch in one call per array
+    without making datapoints, mostly without the interpreter's lock (`benchmarks/RESULTS.md` has figures).
 
     Args:
-        components: a list, tuple or dict of arrays with equal lengths along the first axis. Datapoints have
-            its type. They are copies of rows, with their masks for masked arrays, and NumPy scalars for
-            arrays with one axis. A list, tuple or range of Python numbers (or strings) may replace an array:
-            its members are yielded unchanged.
+        components: a list, tuple or dict of arrays or tensors with equal lengths along the first axis.
+            Datapoints have its type. They are copies of rows, with their masks for masked arrays, and NumPy
+            scalars for arrays with one axis. A list, tuple or range of Python numbers (or strings) may
+            replace an array: its members are yielded unchanged.
         shuffle: whether each epoch has a different order.
 
     Raises:
@@ -75,7 +75,7 @@ class ArrayRows(Sequence[Any]):
         keys = list(components if isinstance(components, Mapping) else range(len(components)))
         self._kind = kind = dict if isinstance(components, Mapping) else type(components)
         self._components = [_Component(key, components[key]) for key in keys]
-        lengths = {component.key: len(component.values) for component in self._components}
+        lengths = {component.key: len(component) for component in self._components}
         if len(set(lengths.values())) != 1:
             found = ", ".join(f"{length} in {key!r}" for key, length in lengths.items()) or "no component"
             raise ArgumentError(f"DataFromArrays takes components of one length; received {found}")
@@ -108,7 +108,10 @@ class _Component:
         self.key = key
         self.values: Any
         self._array: np.ndarray | None
-        if hasattr(values, "__array__") and getattr(values, "ndim", False):
+        self._stored = _is_stored(values)
+        if self._stored:
+            self._array, self.values = None, values
+        elif hasattr(values, "__array__") and getattr(values, "ndim", False):
             array = values if isinstance(values, np.ndarray) else np.asarray(values)  # a tensor, for example
             self._array = np.asarray(array) if only_values(array) else None
             self.values = array if self._array is None else self._array  # with its mask, for example
@@ -122,18 +125,25 @@ class _Component:
                 "give an array with the datapoints along its first axis (numpy.asarray makes one), or a list"
             )
 
+    def __len__(self) -> int:
+        return int(self.values.shape[0]) if self._stored else len(self.values)
+
     def row(self, index: int) -> Any:
         value = self.values[index]
         return value.copy() if isinstance(value, np.ndarray) else value
 
     def field(self) -> Field | None:
         """Returns shape and dtype of a row in a batch; `None` if they depend on the rest of the batch."""
-        array = self._array
+        array = self.values if self._stored else self._array
         if array is None or array.dtype.hasobject or array.dtype.kind not in _STACKABLE:
             return None
         return array.shape[1:], array.dtype
 
     def gather(self, rows: range | np.ndarray, out: np.ndarray) -> None:
+        if self._stored:
+            array = getattr(self.values, "oindex", self.values)
+            out[...] = array[slice(rows.start, rows.stop, rows.step) if isinstance(rows, range) else rows]
+            return
         array = self._array
         assert array is not None
         if isinstance(rows, range):
@@ -144,6 +154,13 @@ class _Component:
             array.take(rows, 0, out, "clip")
         else:
             out[...] = array[rows]  # take() would make a contiguous copy of the whole array
+
+
+def _is_stored(values: Any) -> bool:
+    """Tells whether a component is like an array, with rows that are read on access, as those of zarr."""
+    if not getattr(values, "shape", ()) or not isinstance(getattr(values, "dtype", None), np.dtype):
+        return False
+    return hasattr(values, "oindex") or not hasattr(values, "__array__")
 
 
 def _as_batched(values: Sequence[Any]) -> np.ndarray | None:
