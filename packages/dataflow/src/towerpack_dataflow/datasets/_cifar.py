@@ -19,7 +19,7 @@ _SHAPE = (3, 32, 32)
 _BYTES = 3 * 32 * 32
 
 
-class _Publication(NamedTuple):
+class _BinaryArchive(NamedTuple):
     """An archive of the binary version.
 
     Attributes:
@@ -53,7 +53,7 @@ class _Publication(NamedTuple):
         return np.frombuffer(content, np.uint8).reshape(-1, size)
 
 
-_TEN = _Publication(
+_TEN = _BinaryArchive(
     "cifar10",
     DatasetFile(
         "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz", "c32a1d4ab5d03f1284b67883e8d87530"
@@ -65,7 +65,7 @@ _TEN = _Publication(
     "cifar-10-batches-bin/batches.meta.txt",
     1,
 )
-_HUNDRED = _Publication(
+_HUNDRED = _BinaryArchive(
     "cifar100",
     DatasetFile(
         "https://www.cs.toronto.edu/~kriz/cifar-100-binary.tar.gz", "03b5dce01913d631647c71ecec9e9cb8"

@@ -21,7 +21,7 @@ _KINDS = {"train": "train", "test": "t10k"}
 _UBYTE = 8  # the only value type in these files
 
 
-class _Publication(NamedTuple):
+class _IdxFiles(NamedTuple):
     """Four files in the format of LeCun's page."""
 
     folder: str
@@ -46,7 +46,7 @@ class _Publication(NamedTuple):
         return require(folder, DatasetFile(self.mirror + name, self.checksums[name]))
 
 
-_DIGITS = _Publication(
+_DIGITS = _IdxFiles(
     "mnist",
     "https://ossci-datasets.s3.amazonaws.com/mnist/",
     {
@@ -57,7 +57,7 @@ _DIGITS = _Publication(
     },
     tuple(map(str, range(10))),
 )
-_CLOTHES = _Publication(
+_CLOTHES = _IdxFiles(
     "fashion_mnist",
     "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",
     {
