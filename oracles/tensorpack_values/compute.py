@@ -20,8 +20,8 @@ from pathlib import Path
 import numpy as np
 from cases import CASES, flat
 
-AREAS = ("augmentor", "flow", "file", "tool", "layer")
-SECONDS = 20  # that a case may take
+AREAS = ("augmentor", "flow", "file", "tool", "layer", "training")
+SECONDS = 300  # that a case may take
 
 
 def main() -> None:

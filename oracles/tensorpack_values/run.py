@@ -65,6 +65,7 @@ def _environment(place: Path) -> str:
 
 def _compute(python: str, folder: Path, *options: str) -> None:
     settings = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": ""}
+    settings["TF_ENABLE_ONEDNN_OPTS"] = "1"  # without it, TensorFlow 2.17 cannot dilate or split convolutions
     subprocess.run([python, HERE / "compute.py", folder, *options], check=True, env=settings)
 
 

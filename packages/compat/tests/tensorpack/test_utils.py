@@ -17,7 +17,13 @@ import numpy as np
 import pytest
 
 from towerpack_compat._old_methods import add_to_augmentors, add_to_flows
-from towerpack_compat.tensorpack.datasets import BatchDataByShape, DataFromQueue, Mnist, RNGDataFlow
+from towerpack_compat.tensorpack.datasets import (
+    BatchData,
+    BatchDataByShape,
+    DataFromQueue,
+    Mnist,
+    RNGDataFlow,
+)
 from towerpack_compat.tensorpack.serializers import LMDBSerializer, NumpySerializer, TFRecordSerializer
 from towerpack_compat.tensorpack.utils import logger, viz
 from towerpack_compat.tensorpack.utils.stats import BinaryStatistics, OnlineMoments, RatioCounter
@@ -67,6 +73,25 @@ def test_a_flow_of_a_queue_gives_its_datapoints() -> None:
     flow = DataFromQueue(source)
     flow.reset_state()
     assert list(islice(flow, 3)) == [[0], [1], [2]]
+
+
+def test_batches_have_the_dtypes_of_their_first_datapoints() -> None:
+    points = [
+        [np.uint8([1, 2]), True, 0.5, "a"],
+        [np.float64([3.7, 4.2]), 2, np.float64(1.5), "bc"],
+        [np.float64([5.5, 6.5]), 3, 2, "d"],
+    ]
+    first, second = BatchData(DataFromList(points, shuffle=False), 2, remainder=True)
+    assert [each.dtype for each in first[:3]] == ["uint8", "int32", "float32"]
+    assert [each.tolist() for each in first] == [[[1, 2], [3, 4]], [1, 2], [0.5, 1.5], ["a", "bc"]]
+    assert [each.dtype for each in second[:3]] == ["float64", "int32", "int32"]
+    named = BatchData.aggregate_batch([{"x": 1, "y": np.int8(2)}, {"x": 2.9, "y": np.int64(3)}])
+    assert {key: (str(value.dtype), value.tolist()) for key, value in named.items()} == {
+        "x": ("int32", [1, 2]),
+        "y": ("int8", [2, 3]),
+    }
+    listed = BatchData([[1, True], [0.5, None]], 2, use_list=True)
+    assert list(listed) == [[[1, 0.5], [True, None]]]
 
 
 def test_incomplete_batches_of_a_shape_wait_for_the_next_pass() -> None:

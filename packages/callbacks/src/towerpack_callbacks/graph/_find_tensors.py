@@ -50,7 +50,7 @@ def _find(graph: tf.Graph, name: str, prefixes: Sequence[str]) -> tf.Tensor:
     tensor_name = name if ":" in name else f"{name}:0"
     for prefix in prefixes:
         try:
-            tensor = graph.get_tensor_by_name(prefix + tensor_name)
+            tensor = graph.as_graph_element(prefix + tensor_name, allow_operation=False)
         except (KeyError, ValueError):
             continue
         return _value(graph, tensor) if tensor.dtype == tf.resource else tensor

@@ -33,6 +33,7 @@ def tensorflow() -> types.ModuleType:
         ) from error
     real.compat.v1.disable_eager_execution()
     _accept_whole_floats(real.compat.v1.Dimension)
+    importlib.import_module("towerpack_compat.tensorflow1._variables").use_values_of_variables()
     return importlib.import_module("towerpack_compat.tensorflow1.api")
 
 

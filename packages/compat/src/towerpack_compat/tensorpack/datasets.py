@@ -5,18 +5,21 @@ from __future__ import annotations
 import itertools
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
 
 import towerpack_dataflow
 from towerpack_dataflow import DataFlow, datasets
+from towerpack_dataflow.batch._collate import Collator  # noqa: PLC2701
 
 from .utils.functions import get_dataset_path, get_rng
 
 __all__ = [
     "BSDS500",
     "ILSVRC12",
+    "BatchData",
     "BatchDataByShape",
     "Caltech101Silhouettes",
     "Cifar10",
@@ -210,6 +213,54 @@ class Places365Standard(_BlueFirst, datasets.Places365Standard):
     """See `towerpack_dataflow.datasets.Places365Standard`; BGR."""
 
 
+class _LikeFirst:
+    """Converts each component to the dtype that it has in the first datapoint of a batch.
+
+    Args:
+        collator: builds the batches.
+    """
+
+    full, count = (property(attrgetter(f"_collator.{name}")) for name in ("full", "count"))
+
+    def __init__(self, collator: Collator) -> None:
+        self._collator, self.take = collator, collator.take
+
+    def add(self, datapoint: Any) -> None:
+        """Adds one datapoint to the batch."""
+        named = isinstance(datapoint, dict)
+        items = datapoint if named else dict(enumerate(datapoint))
+        if not self.count:
+            self._dtypes = {key: _dtype_in_batch(value) for key, value in items.items()}
+        pairs = {key: (items[key], dtype) for key, dtype in self._dtypes.items()}
+        cast = {
+            key: each if dtype is None else np.asarray(each, dtype) for key, (each, dtype) in pairs.items()
+        }
+        self._collator.add(cast if named else list(cast.values()))
+
+
+def _dtype_in_batch(value: Any) -> Any:
+    """Returns the dtype of a batch of such values; None for strings and lists, which are not converted."""
+    number = "int32" if isinstance(value, int) else "float32" if type(value) is float else None
+    return number or getattr(value, "dtype", None)
+
+
+class BatchData(towerpack_dataflow.BatchData):
+    """See `towerpack_dataflow.BatchData`; a batch has the dtypes of its first datapoint."""
+
+    @staticmethod
+    def aggregate_batch(data_holder: Any, use_list: bool = False) -> Any:  # type: ignore[override]
+        """Returns the batch of a list of datapoints."""
+        whole = Collator(len(data_holder), use_list)
+        collator: Any = whole if use_list else _LikeFirst(whole)
+        for datapoint in data_holder:
+            collator.add(datapoint)
+        return collator.take()
+
+    def _collator(self, first: int) -> Any:
+        collator = super()._collator(first)
+        return collator if self._use_list else _LikeFirst(collator)
+
+
 class BatchDataByShape(towerpack_dataflow.ProxyDataFlow):
     """Batches datapoints in which a component has one shape; incomplete batches wait for the next pass.
 
@@ -235,7 +286,7 @@ class BatchDataByShape(towerpack_dataflow.ProxyDataFlow):
                 group.append(datapoint)
                 if len(group) == self.batch_size:
                     given = True
-                    yield towerpack_dataflow.BatchData.aggregate_batch(self.holder.pop(shape))
+                    yield BatchData.aggregate_batch(self.holder.pop(shape))
             if given:  # a pass without a full batch reads the flow again, as Tensorpack's runners do
                 return
 

@@ -60,11 +60,8 @@ class _Cast:
     def __call__(self, datapoint: Any) -> Any:
         if self._dtypes is None or len(datapoint) != len(self._dtypes) or isinstance(datapoint, dict):
             return datapoint
-        return [_as(component, dtype) for component, dtype in zip(datapoint, self._dtypes)]
-
-
-def _as(component: Any, dtype: np.dtype[Any]) -> Any:
-    return component if dtype.kind == "O" else np.asarray(component, dtype)
+        pairs = zip(datapoint, self._dtypes)
+        return [each if dtype.kind == "O" else np.asarray(each, dtype) for each, dtype in pairs]
 
 
 class _CastingSource:

@@ -152,7 +152,7 @@ class BatchData(ProxyDataFlow):
 
     def _collated(self, epoch: Epoch, start: int) -> Iterator[Any]:
         first = self._first(epoch, start)
-        collator = Collator(self._batch_size, self._use_list, self._own_memory(), first)
+        collator = self._collator(first)
         try:
             for datapoint in self.ds._datapoints(self._below(epoch), first):
                 collator.add(datapoint)
@@ -164,6 +164,10 @@ class BatchData(ProxyDataFlow):
         except Exception as error:
             blame(error, self)
             raise
+
+    def _collator(self, first: int) -> Collator:
+        """Returns what builds the batches of a pass; `first` is the number of its first datapoint."""
+        return Collator(self._batch_size, self._use_list, self._own_memory(), first)
 
     def origins(self, epoch: Epoch, index: int) -> list[Origin]:
         """Returns the datapoints of a batch."""

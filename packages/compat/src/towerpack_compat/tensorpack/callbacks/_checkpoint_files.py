@@ -99,13 +99,11 @@ class MinSaver(Callback):
             raise RuntimeError("[MinSaver] Cannot find a checkpoint state. Do you forget to use ModelSaver?")
         path = found.model_checkpoint_path
         if not path.endswith(f"-{step}"):
-            logger.warn(
-                "[MinSaver] The best '%s' was at global_step=%d, but the latest checkpoint is %s: nothing is "
-                "copied. The callbacks may have inconsistent frequency or wrong order.",
-                self.monitor_stat,
-                step,
-                path,
+            best = (
+                f"The best '{self.monitor_stat}' was at global_step={step}, the latest checkpoint is {path}"
             )
+            reason = "The callbacks may have inconsistent frequency or wrong order."
+            logger.warn("[MinSaver] %s: nothing is copied. %s", best, reason)
             return
         kind = "max" if self.reverse else "min"
         name = os.path.join(self.checkpoint_dir, self.filename or f"{kind}-{self.monitor_stat}")

@@ -136,11 +136,8 @@ class BinaryClassificationStats(Inferencer):
     """
 
     def __init__(self, pred_tensor_name: str, label_tensor_name: str, prefix: str = "val") -> None:
-        self.pred_tensor_name, self.label_tensor_name, self.prefix = (
-            pred_tensor_name,
-            label_tensor_name,
-            prefix,
-        )
+        self.pred_tensor_name, self.label_tensor_name = pred_tensor_name, label_tensor_name
+        self.prefix = prefix
 
     def _before_inference(self) -> None:
         self.stat = BinaryStatistics()
@@ -189,25 +186,16 @@ class InferenceRunnerBase(Callback):
 
     def _run(self, fetches: Any) -> Any:
         """Runs one batch, with the hooks."""
-        asked = [hook.before_run(_Context(self.trainer.sess)) for hook in self._hooks]
+        context = tf.train.SessionRunContext(tf.train.SessionRunArgs([]), self.trainer.sess)
+        asked = [hook.before_run(context) for hook in self._hooks]
         wanted = [[] if each is None or each.fetches is None else each.fetches for each in asked]
         feeds: dict[Any, Any] = {}
         for each in asked:
             feeds.update({} if each is None or each.feed_dict is None else each.feed_dict)
         values, of_hooks = self.trainer.sess.run([fetches, wanted], feeds)
         for hook, results in zip(self._hooks, of_hooks):
-            hook.after_run(_Context(self.trainer.sess), tf.train.SessionRunValues(results, None, None))
+            hook.after_run(context, tf.train.SessionRunValues(results, None, None))
         return values
-
-
-class _Context:
-    def __init__(self, session: tf.Session) -> None:
-        self.session = session
-        self.original_args = tf.train.SessionRunArgs(fetches=[])
-        self.stop_requested = False
-
-    def request_stop(self) -> None:
-        self.stop_requested = True
 
 
 class InferenceRunner(InferenceRunnerBase):

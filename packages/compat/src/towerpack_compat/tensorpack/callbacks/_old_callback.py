@@ -10,6 +10,8 @@ import tensorflow.compat.v1 as tf
 
 import towerpack_callbacks as callbacks
 
+from ..utils.graph import get_op_or_tensor_by_name
+
 __all__ = ["Callback", "CallbackToHook", "CheckNumerics", "tensor_in_graph"]
 
 
@@ -124,8 +126,5 @@ def tensor_in_graph(name: str) -> Any:
     Raises:
         KeyError: the graph has neither.
     """
-    graph = tf.get_default_graph()
-    if ":" in name:
-        return graph.get_tensor_by_name(name)
-    op = graph.get_operation_by_name(name)
-    return op.outputs[0] if op.outputs else op
+    found = get_op_or_tensor_by_name(name)
+    return found.outputs[0] if isinstance(found, tf.Operation) and found.outputs else found

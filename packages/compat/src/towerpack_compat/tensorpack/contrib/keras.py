@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow.compat.v1 as tf
@@ -71,15 +71,10 @@ class _Caller:
             tf.add_to_collection(tf.GraphKeys.UPDATE_OPS, op)
 
 
-@contextlib.contextmanager
-def _without_tower_scope() -> Iterator[None]:
+def _without_tower_scope() -> Any:
     """Leaves the name scope of the first tower; Keras would add it to the names of variables."""
-    with (
-        tf.name_scope("/")
-        if tf.get_default_graph().get_name_scope() == "tower0"
-        else contextlib.nullcontext()
-    ):
-        yield
+    is_inside = tf.get_default_graph().get_name_scope() == "tower0"
+    return tf.name_scope("/") if is_inside else contextlib.nullcontext()
 
 
 class KerasPhaseCallback(Callback):
@@ -165,12 +160,9 @@ def _mean(scope: str, functions: Any, name: str, target: tf.Tensor, output: tf.T
 
 def _total(losses: list[tf.Tensor]) -> tf.Tensor:
     penalty = regularize_cost_from_collection()
-    if penalty is None:
-        total = tf.add_n(losses, name=_TOTAL)
-        add_moving_summary(total, *losses)
-    else:
-        total = tf.add_n([*losses, penalty], name=_TOTAL)
-        add_moving_summary(penalty, total, *losses)
+    parts = losses if penalty is None else [*losses, penalty]
+    total = tf.add_n(parts, name=_TOTAL)
+    add_moving_summary(total, *parts)
     return total
 
 
@@ -215,16 +207,8 @@ class KerasModel:
         losses = [loss] if isinstance(loss, str) else loss
         measured = [metrics] if isinstance(metrics, str) else metrics or []
         self._stats_to_inference = [*losses, *measured, _TOTAL]
-        setup_keras_trainer(
-            self.trainer,
-            self.get_model,
-            self.input_signature,
-            self.target_signature,
-            self.input,
-            optimizer,
-            losses,
-            measured,
-        )
+        inputs = (self.input_signature, self.target_signature, self.input)
+        setup_keras_trainer(self.trainer, self.get_model, *inputs, optimizer, losses, measured)
 
     def fit(self, validation_data: Any = None, **kwargs: Any) -> None:
         """Trains.

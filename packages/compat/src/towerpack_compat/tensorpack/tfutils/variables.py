@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -28,17 +29,10 @@ __all__ = [
 
 
 # Variables of optimizers and trainers, not of the model; missing ones are not worth a log line.
-_OF_TRAINING = (
-    "/Adam",
-    "/Adam_1",
-    "/Momentum",
-    "/AccumGrad",
-    "/RMSProp",
-    "/RMSProp_1",
-    "beta1_power",
-    "beta2_power",
+_OF_TRAINING = re.compile(
+    r"(/Adam(_1)?|/Momentum|/AccumGrad|/RMSProp(_1)?|beta[12]_power)$"
+    r"|EMA_summary/|global_step|learning_rate|queue_size|apply_gradients/"
 )
-_OF_TRAINING_TOO = ("EMA_summary/", "global_step", "learning_rate", "queue_size", "apply_gradients/")
 
 
 def get_savename_from_varname(
@@ -51,8 +45,7 @@ def get_savename_from_varname(
 
 def is_training_name(name: str) -> bool:
     """Returns whether a variable belongs to the training and not to the model, such as an optimizer's."""
-    plain = name.removesuffix(":0")
-    return plain.endswith(_OF_TRAINING) or any(part in plain for part in _OF_TRAINING_TOO)
+    return _OF_TRAINING.search(name.removesuffix(":0")) is not None
 
 
 def get_checkpoint_path(path: Any) -> str:
@@ -88,11 +81,8 @@ def get_all_checkpoints(dir: str, prefix: str = "model") -> list[tuple[str, int]
 
 def dump_session_params(path: str) -> None:
     """Writes the model's variables of the default session to an `.npz` file."""
-    variables = [
-        *tf.get_collection(tf.GraphKeys.TRAINABLE_VARIABLES),
-        *tf.get_collection(tf.GraphKeys.MODEL_VARIABLES),
-    ]
-    chosen = {variable.name: variable for variable in variables}
+    keys = (tf.GraphKeys.TRAINABLE_VARIABLES, tf.GraphKeys.MODEL_VARIABLES)
+    chosen = {variable.name: variable for key in keys for variable in tf.get_collection(key)}
     save_checkpoint_vars(tf.get_default_session().run(chosen), path)
 
 

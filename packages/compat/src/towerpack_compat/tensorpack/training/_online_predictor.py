@@ -45,12 +45,8 @@ class OnlinePredictor(PredictorBase):
         return_input: bool = False,
         sess: tf.Session | None = None,
     ) -> None:
-        self.return_input, self.input_tensors, self.output_tensors = (
-            return_input,
-            input_tensors,
-            output_tensors,
-        )
-        self.sess = sess
+        self.input_tensors, self.output_tensors = input_tensors, output_tensors
+        self.return_input, self.sess = return_input, sess
         self._call: Callable[..., list[Any]] | None = None
 
     def _do_call(self, dp: Sequence[Any]) -> list[Any]:

@@ -13,6 +13,7 @@ import towerpack_layers as layers
 import towerpack_trainers as trainers
 from towerpack_callbacks import MOVING_SUMMARIES
 
+from ...tensorflow1._variables import tensor_by_name
 from ..models import tensorpack_rules
 
 __all__ = [
@@ -215,7 +216,4 @@ class TowerTensorHandle:
         return [item for item in items if getattr(item, "name", "").startswith(prefix)]
 
     def _found(self, name: str) -> Any:
-        for variable in self._graph.get_collection(tf.GraphKeys.GLOBAL_VARIABLES):
-            if variable.op.name == name:
-                return variable.value() if self._graph.finalized is False else variable
-        return self._graph.get_tensor_by_name(f"{name}:0")
+        return tensor_by_name(self._graph, f"{name}:0")

@@ -152,19 +152,13 @@ def get_tf_version_tuple() -> tuple[int, ...]:
 @contextlib.contextmanager
 def change_env(name: str, val: str | None) -> Iterator[None]:
     """Sets an environment variable within a block; None unsets it."""
-    before = os.environ.get(name)
-    _set(name, val)
+    before = os.environ.pop(name, None)
+    os.environ.update({} if val is None else {name: val})
     try:
         yield
     finally:
-        _set(name, before)
-
-
-def _set(name: str, value: str | None) -> None:
-    if value is None:
         os.environ.pop(name, None)
-    else:
-        os.environ[name] = value
+        os.environ.update({} if before is None else {name: before})
 
 
 def change_gpu(val: Any) -> contextlib.AbstractContextManager[None]:

@@ -10,7 +10,9 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 import towerpack_trainers as trainers
+from towerpack_callbacks import find_ancestors
 
+from ...tensorflow1._variables import tensor_by_name
 from . import logger
 
 __all__ = [
@@ -64,20 +66,16 @@ def get_op_tensor_name(name: str) -> tuple[str, str]:
 
 def get_op_or_tensor_by_name(name: Any) -> Any:
     """Returns the tensor for a name with a colon, the op for a name without; a list for a list of names."""
+    if isinstance(name, list):
+        return [get_op_or_tensor_by_name(each) for each in name]
     graph = tf.get_default_graph()
-
-    def find(each: str) -> Any:
-        if ":" in each:
-            return graph.get_tensor_by_name(each)
-        return graph.get_operation_by_name(each)
-
-    return list(map(find, name)) if isinstance(name, list) else find(name)
+    return tensor_by_name(graph, name) if ":" in name else graph.get_operation_by_name(name)
 
 
 def get_tensors_by_names(names: Sequence[str]) -> list[Any]:
     """Returns tensors of the default graph."""
     graph = tf.get_default_graph()
-    return [graph.get_tensor_by_name(get_op_tensor_name(name)[1]) for name in names]
+    return [tensor_by_name(graph, get_op_tensor_name(name)[1]) for name in names]
 
 
 def gpu_available_in_session() -> bool:
@@ -107,18 +105,8 @@ def freeze_collection(keys: Sequence[str]) -> Iterator[None]:
 
 def dependency_of_targets(targets: Any, op: Any) -> bool:
     """Returns whether one of the targets depends on an op or a tensor."""
-    wanted = op.op if isinstance(op, tf.Tensor) else op
     listed = targets if isinstance(targets, (list, tuple)) else [targets]
-    todo = [each.op if isinstance(each, tf.Tensor) else each for each in listed]
-    seen = set()
-    while todo:
-        each = todo.pop()
-        if each is wanted:
-            return True
-        if each not in seen:
-            seen.add(each)
-            todo += [tensor.op for tensor in each.inputs] + list(each.control_inputs)
-    return False
+    return (op.op if isinstance(op, tf.Tensor) else op) in find_ancestors(listed)
 
 
 def dependency_of_fetches(fetches: Any, op: Any) -> bool:

@@ -14,11 +14,10 @@ __all__ = ["auto_set_dir", "directory", "get_logger_dir", "set_logger_dir"]
 
 _log = logging.getLogger("towerpack_compat")
 _logger = _log  # programs and tests use this name
+_LINES = logging.Formatter("[%(asctime)s @%(filename)s:%(lineno)d] %(levelname)s %(message)s")
 if not _log.handlers:
     _console = logging.StreamHandler(sys.stdout)
-    _console.setFormatter(
-        logging.Formatter("[%(asctime)s @%(filename)s:%(lineno)d] %(levelname)s %(message)s")
-    )
+    _console.setFormatter(_LINES)
     _log.addHandler(_console)
     _log.setLevel(logging.INFO)
     _log.propagate = False
@@ -47,9 +46,7 @@ def _log_to(path: Path) -> None:
     if path.is_file():
         path.rename(path.with_name(f"{path.name}.{datetime.now():%m%d-%H%M%S}"))
     handler = logging.FileHandler(path)
-    handler.setFormatter(
-        logging.Formatter("[%(asctime)s @%(filename)s:%(lineno)d] %(levelname)s %(message)s")
-    )
+    handler.setFormatter(_LINES)
     _log.addHandler(handler)
     _log.info("Argv: %s", " ".join(sys.argv))
 
