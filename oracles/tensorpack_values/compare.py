@@ -55,6 +55,9 @@ REASONS: dict[str, str] = {
     "file/svmlight*": "numbers are numbers of Python",
     "file/tfrecord_sizeless*/size": "the number of records is known",
     "tool/pictures/9": "`PALETTE_RGB` has other colours",
+    "training/*/param-summary/*": "weights are summarized before the step, not at any time during it",
+    "training/optimizer_accumulated*": "each k-th step updates; Tensorpack reads a racing counter",
+    "training/summaries_of_steps/statistics/*": "periods are counted over all epochs",
 }
 
 

@@ -12,7 +12,7 @@ import towerpack_callbacks as callbacks
 
 from ..utils.graph import get_op_or_tensor_by_name
 
-__all__ = ["Callback", "CallbackToHook", "CheckNumerics", "tensor_in_graph"]
+__all__ = ["Callback", "CallbackToHook", "CheckNumerics", "SimpleMovingAverage", "tensor_in_graph"]
 
 
 class Callback(callbacks.Callback):
@@ -57,6 +57,8 @@ class Callback(callbacks.Callback):
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
         """Receives the fetched values of a step."""
+        if isinstance(run_values.results, list) and not run_values.results:  # nothing was fetched
+            run_values = run_values._replace(results=None)
         self._after_run(run_context, run_values)
 
     def trigger_step(self) -> None:
@@ -118,6 +120,17 @@ def CheckNumerics(run_as_trigger: bool = True, run_step: bool = False) -> callba
         return tf.group(*checks, name="CheckAllNumerics")
 
     return callbacks.RunOp(check, run_as_trigger=run_as_trigger, run_step=run_step)
+
+
+def SimpleMovingAverage(tensors: Sequence[str], window_size: int) -> callbacks.PeriodicTrigger:
+    """Returns a callback that records the means of scalar tensors over each window of steps, as `<name>/SMA`.
+
+    Args:
+        tensors: names of scalar tensors.
+        window_size: the number of steps.
+    """
+    average = callbacks.SimpleMovingAverage(tensors, window_size)
+    return callbacks.PeriodicTrigger(average, every_k_steps=window_size)
 
 
 def tensor_in_graph(name: str) -> Any:

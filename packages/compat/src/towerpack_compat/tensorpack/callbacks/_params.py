@@ -60,11 +60,10 @@ class GraphVarParam(HyperParam):
         self._readable_name, self.var_name = name.removesuffix(":0"), f"{name.removesuffix(':0')}:0"
 
     def setup_graph(self) -> None:
-        for variable in tf.global_variables():
-            if variable.name == self.var_name:
-                self.var = variable
-                return
-        raise ValueError(f"{self.name} is not a variable in the graph!")
+        found = [variable for variable in tf.global_variables() if variable.name == self.var_name]
+        if not found:
+            raise ValueError(f"{self.name} is not a variable in the graph!")
+        self.var = found[0]
 
     def set_value(self, v: float) -> None:
         self.var.load(v, tf.get_default_session())

@@ -81,11 +81,9 @@ def memoized_method(function: Any) -> Any:
 
     @functools.wraps(function)
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        results = vars(self).setdefault(name, {})
-        key = (args, tuple(sorted(kwargs.items())))
-        if key not in results:
-            results[key] = function(self, *args, **kwargs)
-        return results[key]
+        if name not in vars(self):
+            vars(self)[name] = functools.cache(functools.partial(function, self))
+        return vars(self)[name](*args, **kwargs)
 
     return call
 
