@@ -58,9 +58,8 @@ class ModelSaver(Callback):
         self.saver.export_meta_graph(os.path.join(str(self.checkpoint_dir), f"graph-{time}.meta"))
 
     def _trigger(self) -> None:
-        path = self.saver.save(
-            self.trainer.sess, self.path, global_step=self.global_step, write_meta_graph=False
-        )
+        step, session = self.global_step, self.trainer.sess
+        path = self.saver.save(session, self.path, global_step=step, write_meta_graph=False)
         logger.info("Model saved to %s.", path)
 
 
@@ -109,9 +108,8 @@ class MinSaver(Callback):
         name = os.path.join(self.checkpoint_dir, self.filename or f"{kind}-{self.monitor_stat}")
         for file in tf.gfile.Glob(f"{path}.*"):
             tf.gfile.Copy(file, file.replace(path, name), overwrite=True)
-        logger.info(
-            "Model at global_step=%d with %simum %s=%.5g saved.", step, kind, self.monitor_stat, value
-        )
+        statistic = f"{kind}imum {self.monitor_stat}={value:.5g}"
+        logger.info("Model at global_step=%d with %s saved.", step, statistic)
 
 
 class MaxSaver(MinSaver):

@@ -12,7 +12,7 @@ import towerpack_callbacks as callbacks
 
 from ..utils.graph import get_op_or_tensor_by_name
 
-__all__ = ["Callback", "CallbackToHook", "CheckNumerics", "SimpleMovingAverage", "tensor_in_graph"]
+__all__ = ["Callback", "CallbackToHook", "CheckNumerics", "SimpleMovingAverage"]
 
 
 class Callback(callbacks.Callback):
@@ -79,7 +79,8 @@ class Callback(callbacks.Callback):
 
     def _tensor(self, name: str) -> Any:
         try:
-            return tensor_in_graph(name)
+            found = get_op_or_tensor_by_name(name)
+            return found.outputs[0] if isinstance(found, tf.Operation) and found.outputs else found
         except KeyError:
             towers = getattr(self.trainer, "towers", None)
             if towers is None:
@@ -131,13 +132,3 @@ def SimpleMovingAverage(tensors: Sequence[str], window_size: int) -> callbacks.P
     """
     average = callbacks.SimpleMovingAverage(tensors, window_size)
     return callbacks.PeriodicTrigger(average, every_k_steps=window_size)
-
-
-def tensor_in_graph(name: str) -> Any:
-    """Returns the tensor of a name, or the op if it has no tensor.
-
-    Raises:
-        KeyError: the graph has neither.
-    """
-    found = get_op_or_tensor_by_name(name)
-    return found.outputs[0] if isinstance(found, tf.Operation) and found.outputs else found

@@ -206,10 +206,8 @@ class ScheduledHyperParamSetter(HyperParamSetter):
         actual = self.param.get_value()
         if value is None or np.isclose(value, actual):
             return
-        name = self.param.readable_name
-        logger.warn(
-            "According to scheduler %s, '%s' should become %.7g; it is %.7g.", self, name, value, actual
-        )
+        values = f"'{self.param.readable_name}' should become {value:.7g}; it is {actual:.7g}"
+        logger.warn("According to scheduler %s, %s.", self, values)
         if self._set_at_beginning:
             self.param.set_value(value)
 

@@ -133,10 +133,8 @@ class MultiTowerOfflinePredictor(OnlinePredictor):
             inputs = placeholders(config.input_signature)
             handles = config.build_on_devices(towers, lambda _tower: inputs)
             sess = config.open_session(device_names(towers))
-        tensors = [
-            (handle.get_tensors(config.input_names), handle.get_tensors(config.output_names))
-            for handle in handles
-        ]
+        names = (config.input_names, config.output_names)
+        tensors = [[*map(handle.get_tensors, names)] for handle in handles]
         super().__init__(*tensors[0], config.return_input, sess)
         self.predictors = [OnlinePredictor(*pair, config.return_input, sess) for pair in tensors]
 
@@ -165,9 +163,8 @@ class DataParallelOfflinePredictor(OnlinePredictor):
     def __init__(self, config: PredictConfig, towers: Sequence[int]) -> None:
         self.graph = config.choose_graph()
         with self.graph.as_default():
-            handles = config.build_on_devices(
-                towers, lambda tower: placeholders(config.input_signature, f"{tower}_")
-            )
+            signature = config.input_signature
+            handles = config.build_on_devices(towers, lambda tower: placeholders(signature, f"{tower}_"))
             sess = config.open_session(device_names(towers))
         feeds = [tensor for handle in handles for tensor in handle.get_tensors(config.input_names)]
         fetches = [tensor for handle in handles for tensor in handle.get_tensors(config.output_names)]

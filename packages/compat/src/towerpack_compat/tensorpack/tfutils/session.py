@@ -70,9 +70,12 @@ class NewSessionCreator(tf.train.SessionCreator):
     def create_session(self) -> tf.Session:
         """Creates the session, and initializes the graph's variables in it."""
         sess = tf.Session(target=self.target, config=fit_to_host(self.config))
-        sess.run(
-            [tf.global_variables_initializer(), tf.local_variables_initializer(), tf.tables_initializer()]
-        )
+        initial = [
+            tf.global_variables_initializer(),
+            tf.local_variables_initializer(),
+            tf.tables_initializer(),
+        ]
+        sess.run(initial)
         return sess
 
 
@@ -200,12 +203,10 @@ def _assign(sess: tf.Session, values: Mapping[str, Any], source: str, relaxed: b
     found = [name for name in variables if name in values]
     missing = [name for name in variables if name not in values and not is_training_name(name)]
     unused = [name for name in values if name not in variables and not is_training_name(name)]
+    message = "The following variables are in the %s, but not found in the %s: %s"
     for names, place, other in ((missing, "graph", source), (unused, source, "graph")):
         if names:
-            listed = ", ".join(sorted(names))
-            logger.warn(
-                "The following variables are in the %s, but not found in the %s: %s", place, other, listed
-            )
+            logger.warn(message, place, other, ", ".join(sorted(names)))
     SessionUpdate(sess, [variables[name] for name in found], relaxed).update(
         {name: values[name] for name in found}
     )

@@ -107,9 +107,8 @@ def call_only_once(function: Any) -> Any:
 
     @functools.wraps(function)
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        assert name not in vars(self), (
-            f"Method {type(self).__name__}.{function.__name__} can only be called once!"
-        )
+        method = f"{type(self).__name__}.{function.__name__}"
+        assert name not in vars(self), f"Method {method} can only be called once!"
         vars(self)[name] = True
         return function(self, *args, **kwargs)
 
@@ -331,6 +330,4 @@ def dumps(obj: Any) -> bytes:
     return pickle.dumps(obj, protocol=4)  # NumPy 1 cannot read arrays of NumPy 2 in a later protocol
 
 
-def loads(buf: Any) -> Any:
-    """Deserializes bytes of `dumps`. Pickles may run code: load only trusted bytes."""
-    return pickle.loads(buf)
+loads = pickle.loads  # pickles may run code: load only trusted bytes
