@@ -57,6 +57,7 @@ REASONS: dict[str, str] = {
     "tool/pictures/9": "`PALETTE_RGB` has other colours",
     "training/*/param-summary/*": "weights are summarized before the step, not at any time during it",
     "training/optimizer_accumulated*": "each k-th step updates; Tensorpack reads a racing counter",
+    "training/optimizer_scaled/statistics/0/*": "the statistic of a gradient is <variable>-grad/rms",
     "training/summaries_of_steps/statistics/*": "periods are counted over all epochs",
 }
 

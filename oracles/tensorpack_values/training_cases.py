@@ -417,7 +417,7 @@ class Order(Callback):
         return ["learning_rate:0"] if self.name == "a" else None
 
     def _after_run(self, _: Any, values: Any) -> None:
-        self.note(f"after_run {values.results and [float(each) for each in values.results]}")
+        self.note(f"after_run {[float(each) for each in values.results or ()]}")
 
     def _trigger_step(self) -> None:
         self.note("trigger_step")

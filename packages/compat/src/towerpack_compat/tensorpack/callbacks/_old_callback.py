@@ -57,8 +57,6 @@ class Callback(callbacks.Callback):
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
         """Receives the fetched values of a step."""
-        if isinstance(run_values.results, list) and not run_values.results:  # nothing was fetched
-            run_values = run_values._replace(results=None)
         self._after_run(run_context, run_values)
 
     def trigger_step(self) -> None:

@@ -8,13 +8,11 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
-from towerpack_callbacks import add_moving_summary
-from towerpack_layers import cached_name_scope, get_current_tower_context, rms
-from towerpack_trainers import MapGradient
+from towerpack_layers import cached_name_scope, get_current_tower_context
 
 from ..utils import logger
 
-__all__ = ["SummaryGradient", "add_activation_summary", "add_param_summary", "add_tensor_summary"]
+__all__ = ["add_activation_summary", "add_param_summary", "add_tensor_summary"]
 
 _KINDS: dict[str, Callable[[Any], Any]] = {
     "scalar": tf.convert_to_tensor,
@@ -87,24 +85,3 @@ def add_param_summary(
             for pattern, kinds in summary_lists:
                 if re.fullmatch(pattern.removesuffix("$"), variable.op.name):
                     add_tensor_summary(variable, kinds, variable.op.name, collections)
-
-
-class SummaryGradient(MapGradient):  # type: ignore[misc]
-    """Adds a histogram and the root mean square of each gradient, as `SummaryGradient/<variable>/rms`.
-
-    Args:
-        regex: a regular expression of the names of variables.
-        collections: collections for the histograms; None: the summaries that are written each epoch.
-    """
-
-    def __init__(self, regex: str = ".*", collections: Sequence[str] | None = None) -> None:
-        super().__init__(self._summarize, regex)
-        self._collections, self._seen = collections, set[str]()
-
-    def _summarize(self, gradient: Any, variable: Any) -> Any:
-        name = variable.op.name
-        if name not in self._seen and not re.match(r"tower\d+/", name):
-            self._seen.add(name)
-            tf.summary.histogram(f"{name}-grad", gradient, self._collections)
-            add_moving_summary(rms(gradient, name=f"{name}/rms"))
-        return gradient
