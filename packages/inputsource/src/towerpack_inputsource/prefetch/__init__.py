@@ -11,6 +11,7 @@ from ._flow_protocol import (
     is_live,
     is_sharded,
     loaded_position,
+    needs_no_training,
     seed_flow,
     unread_state,
 )
@@ -59,6 +60,7 @@ __all__ = [
     "is_live",
     "is_sharded",
     "loaded_position",
+    "needs_no_training",
     "refit_position",
     "rest_after_put",
     "seed_flow",

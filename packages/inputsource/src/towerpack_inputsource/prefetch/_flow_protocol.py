@@ -18,6 +18,7 @@ __all__ = [
     "is_live",
     "is_sharded",
     "loaded_position",
+    "needs_no_training",
     "no_state",
     "seed_flow",
     "state_of",
@@ -105,6 +106,11 @@ def is_live(flow: Any) -> bool:
     A live flow has the attribute `live`. Its `state_dict()`, if any, is its own state instead of a position.
     """
     return bool(getattr(flow, "live", False))
+
+
+def needs_no_training(flow: Any) -> bool:
+    """Returns whether no datapoint of a flow waits for steps that use earlier ones."""
+    return isinstance(flow, (list, tuple)) or bool(getattr(in_itself(flow), "addressable", False))
 
 
 def is_sharded(flow: Any) -> bool | None:

@@ -35,6 +35,12 @@ class Reader(Protocol):
             StopIteration: the flow has ended.
         """
 
+    def read(self) -> Any:
+        """Returns the next datapoint before its check; otherwise like `dequeue`."""
+
+    def checked(self, datapoint: Any) -> list[Array]:
+        """Returns the arrays of the last datapoint read."""
+
     def position(self) -> Position:
         """Returns the position after the last datapoint taken."""
 
@@ -74,7 +80,7 @@ class FlowReader:
         self._live = is_live(flow)
         self._save: Callable[[], Position] = no_state if self._live else state_of(flow)
         self._datapoints: Iterator[Any] = iter(())
-        self._pass_may_be_empty = False
+        self._resumed = self._pass_may_be_empty = False
         self._pass_number = 0
         self._in_run = 0
         self._in_pass = 0
@@ -114,13 +120,14 @@ class FlowReader:
             FlowPreemptionError: the flow raised one of `reads_as_loss`.
         """
         read_in_pass = self._in_pass
-        # A position saved after the last datapoint of a pass has no datapoints left in that pass.
-        self._pass_may_be_empty = position is not None
         self._in_run = self._in_pass = self._pass_number = 0
         try:
             if position is not None:
                 self._flow.load_state_dict(position)  # type: ignore[attr-defined]
             before = self._save()
+            # A position after the last datapoint of a pass, loaded here or earlier, leaves that pass empty.
+            self._resumed = position is not None
+            self._pass_may_be_empty = self._resumed or before is not None
             self._start_pass()
         except Exception as error:
             self._reraise(error)
@@ -130,10 +137,18 @@ class FlowReader:
         """Returns the next datapoint, as the arrays to feed.
 
         Raises:
+            DatapointError: the datapoint does not match the specs; the message has its index.
+            Exception: the errors of `read`.
+        """
+        return self.checked(self.read())
+
+    def read(self) -> Any:
+        """Returns the next datapoint, as the flow yields it.
+
+        Raises:
             StopIteration: the pass has ended, and the flow does not repeat; or the flow has raised
                 `DataFlowTerminated`: no pass will give datapoints any more.
             EmptyFlowError: the flow repeats, but a whole pass gave no datapoint.
-            DatapointError: the datapoint does not match the specs; the message has its index.
             FlowEndError: the flow raised one of `reads_as_end`.
             FlowPreemptionError: the flow raised one of `reads_as_loss`.
         """
@@ -146,20 +161,28 @@ class FlowReader:
             raise StopIteration from error
         except Exception as error:
             self._reraise(error)
-        try:
-            arrays = self._check(datapoint)
-        except DatapointError as error:
-            raise type(error)(f"{self._where()}: {error}") from None
         self._in_run += 1
         self._in_pass += 1
-        return arrays
+        return datapoint
+
+    def checked(self, datapoint: Any) -> list[Array]:
+        """Returns the last datapoint read, as the arrays to feed.
+
+        Raises:
+            DatapointError: the datapoint does not match the specs; the message has its index.
+        """
+        try:
+            return self._check(datapoint)
+        except DatapointError as error:
+            raise type(error)(f"{self._where(back=1)}: {error}") from None
 
     def position(self) -> Position:
         """Returns the position after the last datapoint taken."""
         return self._save()
 
-    def _where(self) -> str:
-        return f"Datapoint {self._in_run} (number {self._in_pass} of pass {self._pass_number}, all from 0)"
+    def _where(self, back: int = 0) -> str:
+        in_run, in_pass = self._in_run - back, self._in_pass - back
+        return f"Datapoint {in_run} (number {in_pass} of pass {self._pass_number}, all from 0)"
 
     def _reraise(self, error: Exception) -> NoReturn:
         """Raises an error of the flow with the datapoint's number; may change its type for sessions."""
@@ -202,7 +225,7 @@ class FlowReader:
     def _first_of_next_pass(self) -> Any:
         while self._in_pass or self._pass_may_be_empty:
             self._pass_may_be_empty = False
-            self._pass_number += 1
+            self._pass_number += bool(self._in_pass or self._resumed)
             self._start_pass()
             for datapoint in self._datapoints:
                 return datapoint

@@ -8,9 +8,12 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, final
 
+from ..specs import Array
+from ._datapoint_stack import DatapointStack, StackSize
 from ._flow_reader import Position, Reader
 from ._input_status import Activity
 
@@ -20,6 +23,8 @@ __all__ = ["BufferClosed", "PrefetchLoop", "rest_after_put"]
 _PARTS_OF_CAPACITY, _LONGEST_REST = 4, 0.03
 # A put to a buffer with free space takes a tenth of it, unless it copies much data.
 _MAY_HAVE_WAITED = 3e-4
+# The maximum time during which datapoints are collected for one put.
+_LONGEST_COLLECTION = 2e-3
 
 
 class BufferClosed(Exception):
@@ -38,9 +43,11 @@ class PrefetchLoop:
         origin: the reader's position before its first datapoint.
         put: puts one datapoint, blocking while the buffer is full.
         closed: the errors that `put` raises when the buffer or the session is closed.
-        in_flight: maximum number of datapoints that are put but not taken, including the current one; None if
-            unlimited.
+        in_flight: maximum number of datapoints that are put but not dequeued, including one of the current put;
+            None if unlimited.
         activity: the record of the thread's time.
+        put_many: puts a stack of datapoints, blocking likewise; None if the buffer takes only single ones.
+        most: maximum number of datapoints in a stack.
     """
 
     def __init__(
@@ -51,17 +58,24 @@ class PrefetchLoop:
         closed: tuple[type[BaseException], ...],
         in_flight: int | None,
         activity: Activity,
+        put_many: Callable[..., Any] | None = None,
+        most: int = 1,
     ) -> None:
         self._reader = reader
         self._put = put
+        self._put_many = put_many
         self._closed = closed
         self._activity = activity
         self._stopping = threading.Event()
         self._lock = threading.Lock()
         # The last element is the position after `_count` datapoints; the one i places before it, after
         # `_count - i`.
-        self._positions: deque[Position] = deque([origin], None if in_flight is None else in_flight + 1)
+        self._positions: deque[Position] = deque([origin], None if in_flight is None else in_flight + most)
         self._count = 0
+        self._stack, self._size = DatapointStack(most), StackSize(most if put_many else 1)
+        # A datapoint that was read, with its position, but does not fit the stack before it.
+        self._left_over: tuple[list[Array], Position] | None = None
+        self._failure: BaseException | None = None
 
     @property
     def stopping(self) -> bool:
@@ -90,31 +104,88 @@ class PrefetchLoop:
             BufferClosed: the buffer was closed.
             BaseException: any error of the flow, also `SystemExit`.
         """
-        dequeue, put, position = self._reader.dequeue, self._put, self._reader.position
         enter, stopping, clock = self._activity.enter, self._stopping.is_set, time.perf_counter
         try:
             while not stopping():
                 enter("flow")
                 try:
-                    arrays = dequeue()
+                    put = self._collect(clock)
                 except StopIteration:
                     return
-                # Before the put: a datapoint in the buffer may be taken at any moment.
-                with self._lock:
-                    self._positions.append(position())
-                    self._count += 1
                 enter("put")
                 began = clock()
                 try:
-                    put(*arrays)
+                    put()
                 except self._closed as error:
                     raise BufferClosed from error
                 # Drop the reference before the next load, which returns memory lent by the flow.
-                del arrays
+                del put
                 yield clock() - began
         finally:
             self._reader.release()
             enter("ended")
+
+    def _collect(self, clock: Callable[[], float]) -> Callable[[], Any]:
+        """Reads the datapoints of the next put, and returns the function that puts them.
+
+        Raises:
+            StopIteration: the flow has ended.
+            BaseException: any error of the flow.
+        """
+        deadline = clock() + _LONGEST_COLLECTION
+        arrays, position = self._next()
+        limit = 1
+        if self._put_many is not None and clock() < deadline and DatapointStack.holds(arrays):
+            limit = self._size.limit(sum(array.nbytes for array in arrays))
+            if limit == 1:
+                self._size.note(1, 1)
+        if limit == 1 or self._put_many is None:
+            self._record([position])
+            return partial(self._put, *arrays)
+        stack = self._stack
+        stack.start(arrays)
+        self._fill(stack, limit, positions := [position], deadline, clock)
+        self._size.note(stack.count, limit)
+        self._record(positions)
+        return partial(self._put_many, *stack.arrays())
+
+    def _fill(
+        self,
+        stack: DatapointStack,
+        limit: int,
+        positions: list[Position],
+        deadline: float,
+        clock: Callable[[], float],
+    ) -> None:
+        """Adds datapoints to a stack until the limit, the deadline, or a datapoint that does not fit."""
+        read, checked, position = self._reader.read, self._reader.checked, self._reader.position
+        try:
+            while stack.count < limit and clock() < deadline:
+                datapoint = read()
+                if not stack.add(datapoint) and not stack.add(arrays := checked(datapoint)):
+                    self._left_over = arrays, position()
+                    return
+                positions.append(position())
+                del datapoint  # its memory is for the next one
+        except BaseException as error:  # raised after the put of the datapoints before it
+            self._failure = error
+
+    def _next(self) -> tuple[list[Array], Position]:
+        """Returns the next datapoint, and the position after it."""
+        if self._left_over is not None:
+            left_over, self._left_over = self._left_over, None
+            return left_over
+        if self._failure is not None:
+            failure, self._failure = self._failure, None
+            raise failure
+        arrays = self._reader.dequeue()
+        return arrays, self._reader.position()
+
+    def _record(self, positions: Sequence[Position]) -> None:
+        """Stores positions before the put: a datapoint in the buffer may be dequeued at any moment."""
+        with self._lock:
+            self._positions.extend(positions)
+            self._count += len(positions)
 
 
 def rest_after_put(put_seconds: float, capacity: int | None, is_full: Callable[[], bool]) -> float:

@@ -35,6 +35,8 @@ class BufferOps(Protocol):
         label: name of the buffer, part of the thread's name.
         placeholders: one per component, fed by `enqueue`.
         enqueue: puts the fed datapoint.
+        stacks: one placeholder per component, fed by `enqueue_many`; empty if there is no such op.
+        enqueue_many: puts a stack of datapoints; None if the buffer takes only single ones.
         end: closes the buffer; remaining datapoints can still be taken.
         abort: closes the buffer and wakes a waiting put.
         zero: one or more ops that reset the counts to 0.
@@ -48,6 +50,8 @@ class BufferOps(Protocol):
     label: str
     placeholders: list[tf.Tensor]
     enqueue: tf.Operation
+    stacks: list[tf.Tensor]
+    enqueue_many: tf.Operation | None
     end: tf.Operation
     abort: tf.Operation
     taken: tf.Tensor
@@ -72,6 +76,7 @@ class SessionThread:
         session: the session of all threads; its graph may be final.
         coord: receives errors; the thread stops with it.
         held_back: maximum number of datapoints that are taken but not consumed.
+        stacked: maximum number of datapoints in one put.
     """
 
     def __init__(
@@ -81,13 +86,18 @@ class SessionThread:
         session: tf.Session,
         coord: tf.train.Coordinator,
         held_back: int = 0,
+        stacked: int = 1,
     ) -> None:
         self._ops = ops
         self._reader = reader
         self._session = session
         self._coord = coord
         self._held_back = held_back
+        self._stacked = stacked
         self._enqueue = fast_callable(session, [ops.enqueue], ops.placeholders, options=_RUN_HERE)
+        self._enqueue_many = None
+        if ops.enqueue_many is not None and stacked > 1:
+            self._enqueue_many = fast_callable(session, [ops.enqueue_many], ops.stacks, options=_RUN_HERE)
         self._fetch_size = fast_callable(session, fetches=[ops.size], options=_RUN_HERE)
         self._activity = Activity(f"towerpack-{ops.label}")
         self._last_count: int | None = None
@@ -183,7 +193,14 @@ class SessionThread:
         # Put but not consumed: a full buffer, the waiting put, and the datapoints held back.
         in_flight = None if self._ops.capacity is None else self._ops.capacity + 1 + self._held_back
         self._loop = loop = PrefetchLoop(
-            self._reader, origin, self._put, (SessionClosedError,), in_flight, self._activity
+            self._reader,
+            origin,
+            self._put,
+            (SessionClosedError,),
+            in_flight,
+            self._activity,
+            self._put_many if self._enqueue_many else None,
+            self._stacked,
         )
         self._thread = threading.Thread(target=self._run, args=(loop,), name=self._activity.name, daemon=True)
         self._thread.start()
@@ -213,6 +230,11 @@ class SessionThread:
         except Exception:  # a context manager around each put would add a third to its cost
             with session_may_be_closed():
                 raise
+
+    def _put_many(self, *stacks: Any) -> None:
+        assert self._enqueue_many is not None
+        with session_may_be_closed():
+            self._enqueue_many(*stacks)
 
     def _count_taken(self) -> int:
         with session_may_be_closed():

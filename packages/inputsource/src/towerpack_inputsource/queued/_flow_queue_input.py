@@ -25,14 +25,19 @@ from ..prefetch import (
     is_endless,
     is_sharded,
     loaded_position,
+    needs_no_training,
     refit_position,
     seed_flow,
     unread_state,
 )
 from ..specs import compile_check, component_of
+from ._queue_capacity import default_capacity
 from ._queue_ops import QueueOps
 
 __all__ = ["FlowQueueInput"]
+
+# A put is at most this part of the queue, so that steps find datapoints in it meanwhile.
+_PARTS_OF_QUEUE, _MOST_STACKED = 4, 64
 
 
 class FlowQueueInput(InputSource):
@@ -40,7 +45,7 @@ class FlowQueueInput(InputSource):
 
     Args:
         df: a DataFlow, or another re-iterable object.
-        capacity: number of datapoints to prefetch.
+        capacity: number of datapoints to prefetch; None: chosen from their size.
         infinite: restart at the end of a pass.
         queue: a queue to use instead of a new one.
 
@@ -48,7 +53,7 @@ class FlowQueueInput(InputSource):
         TypeError: `df` cannot be iterated again.
     """
 
-    def __init__(self, df: Iterable[Any], capacity: int, infinite: bool, queue: Any = None) -> None:
+    def __init__(self, df: Iterable[Any], capacity: int | None, infinite: bool, queue: Any = None) -> None:
         self._flow = as_flow(df)
         self._capacity = capacity
         self.infinite = infinite
@@ -104,7 +109,8 @@ class FlowQueueInput(InputSource):
             tf.device("/cpu:0"),
             tf.control_dependencies(None),
         ):
-            self._ops = QueueOps(put, self._queue, self._capacity, type(self).__name__)
+            capacity = default_capacity(put) if self._capacity is None else self._capacity
+            self._ops = QueueOps(put, self._queue, capacity, type(self).__name__)
         check = compile_check([component_of(spec) for spec in put])
         self._reader = FlowReader(self._flow, self.infinite, check, END_OF_DATA, LOST_SESSION)
 
@@ -145,10 +151,19 @@ class FlowQueueInput(InputSource):
     def _start(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
         if self._thread is not None:
             self._thread.finish()  # the session was lost and recreated
-        self._thread = SessionThread(self._ops, self._reader, session, coord, self._held_back)
+        self._thread = SessionThread(
+            self._ops, self._reader, session, coord, self._held_back, self._most_in_put()
+        )
         with ends_run_on_error(coord):
             self._thread.start(self._loaded)
         self._loaded = None
+
+    def _most_in_put(self) -> int:
+        """Returns the maximum number of datapoints in one put; 1 if a flow may wait for the training."""
+        capacity = self._ops.capacity
+        if capacity is None or not needs_no_training(self._flow):
+            return 1
+        return max(1, min(capacity // _PARTS_OF_QUEUE, _MOST_STACKED))
 
     def _finish(self) -> None:
         if self._thread is not None:

@@ -24,10 +24,15 @@ class QueueInput(FlowQueueInput):
     queue's size, `QueueInput/queue_size`, is in the collection `MOVING_SUMMARIES`, which a training averages
     and records: near the capacity the model is the bottleneck, near 0 the data.
 
+    Small datapoints enter the queue many at a time, since a session call for each would take longer than
+    the step of a small network: up to 64, depending on the time that the flow takes for them. Each step still
+    takes one, and the saved position is that of the step.
+
     Args:
         df: a DataFlow, or another re-iterable object. A datapoint is a list or tuple in the
             order of the specs, or a dict by their names.
-        capacity: number of datapoints to prefetch.
+        capacity: number of datapoints to prefetch. None: 50, or up to 256 if their size is known from the
+            specs and 4 MB suffice.
         infinite: restart at the end of a pass. Otherwise the run ends there with `OutOfRangeError`, like
             other inputs of TensorFlow, after each datapoint was taken exactly once.
         queue: a queue to use instead, with one dtype per spec, created in the same graph. With a queue that
@@ -53,11 +58,12 @@ class QueueInput(FlowQueueInput):
     def __init__(
         self,
         df: Iterable[Any],
-        capacity: int = 50,
+        capacity: int | None = None,
         infinite: bool = True,
         queue: tf.queue.QueueBase | None = None,
     ) -> None:
-        check_at_least(1, "capacity", capacity, "the number of datapoints to prefetch")
+        if capacity is not None:
+            check_at_least(1, "capacity", capacity, "the number of datapoints to prefetch")
         super().__init__(df, capacity, infinite, queue)
 
     def _narrowed(self, specs: tuple[tf.TensorSpec, ...]) -> tuple[tf.TensorSpec, ...]:

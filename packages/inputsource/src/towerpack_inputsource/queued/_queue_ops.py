@@ -43,6 +43,12 @@ class QueueOps:
         tf.add_to_collection("MOVING_SUMMARIES", self.size)
         self.placeholders = [tf.placeholder(spec.dtype, spec.shape, spec.name) for spec in specs]
         self.enqueue = queue.enqueue(self.placeholders, name="enqueue")
+        self.stacks: list[tf.Tensor] = []
+        self.enqueue_many: tf.Operation | None = None
+        self.in_order = queue.queue_ref.op.type in {"FIFOQueueV2", "PaddingFIFOQueueV2"}
+        if self.in_order:
+            self.stacks = [_stack_of(spec) for spec in specs]
+            self.enqueue_many = queue.enqueue_many(self.stacks, name="enqueue_many")
         self.end = queue.close(name="end")
         self.abort = queue.close(cancel_pending_enqueues=True, name="abort")
         self._count = make_counter("taken")
@@ -57,7 +63,6 @@ class QueueOps:
         self._warn: tf.Operation = tf.raw_ops.PrintV2(input=warning, output_stream="stderr")
         # Monitored sessions run these once, at their creation.
         tf.add_to_collection(tf.GraphKeys.TABLE_INITIALIZERS, self._warn)
-        self.in_order = queue.queue_ref.op.type in {"FIFOQueueV2", "PaddingFIFOQueueV2"}
 
     def expect_hooks(self) -> None:
         """Disables the warning of new sessions, since the hooks were requested."""
@@ -92,6 +97,10 @@ class QueueOps:
         for tensor, spec in zip(tensors, specs):
             tensor.set_shape(spec.shape)
         return tensors
+
+
+def _stack_of(spec: tf.TensorSpec) -> tf.Tensor:
+    return tf.placeholder(spec.dtype, tf.TensorShape([None]).concatenate(spec.shape), f"{spec.name}_stack")
 
 
 def _new_queue(specs: Sequence[tf.TensorSpec], capacity: int) -> tf.queue.FIFOQueue:

@@ -207,6 +207,12 @@ class _RoundReader:
             self._expect_all(self._counts())
         return []
 
+    def read(self) -> Any:
+        return self.dequeue()
+
+    def checked(self, datapoint: Any) -> list[Array]:
+        return list(datapoint)
+
     def position(self) -> Position:
         return None
 

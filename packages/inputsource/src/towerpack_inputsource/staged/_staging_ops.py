@@ -37,6 +37,8 @@ class StagingOps:
         self.in_order = True
         self.fill: list[tf.Operation] = []
         self.placeholders: list[tf.Tensor] = []
+        self.stacks: list[tf.Tensor] = []
+        self.enqueue_many: tf.Operation | None = None
         self.counts: list[tf.Tensor] = []
         self._initializers: list[tf.Operation] = []
         self._clear: list[tf.Operation] = []
