@@ -6,6 +6,8 @@ TensorFlow's own loops and the bare call share one process, ours share another o
 upstream Tensorpack have one each, all with a trainer's session options. They take turns, and all processes
 are started anew for each round. First epochs do not count: in them graphs are pruned and functions traced.
 
+Further rows train the same network on shuffled batches of arrays, by flows and by peers (`_loop_flows.py`).
+
 Steps that are a call of their own are compared with the bare call, and the default mode of trainers, which
 runs several in one call, with the bare step in a loop within the graph.
 """
@@ -13,11 +15,14 @@ runs several in one call, with the bare step in a loop within the graph.
 from __future__ import annotations
 
 import contextlib
+import functools
+import importlib.util
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from statistics import median
 
+import _loop_flows
 import _processes
 import _rounds
 import _upstream
@@ -277,23 +282,44 @@ def upstream_mlp() -> Callable[[], float]:
 @contextlib.contextmanager
 def subjects() -> Iterator[dict[str, _processes.Function]]:
     """All that is measured, in new processes, warmed up."""
-    ours = {"sessions": session_loops, "ours": our_loops, "eager": eager_loops}
+    ours = {
+        "sessions": session_loops,
+        "ours": our_loops,
+        "eager": eager_loops,
+        "flows": _loop_flows.our_flows,
+    }
+    peers = {"jax": _loop_flows.jax_loops, "torch": _loop_flows.torch_loops}
+    ours.update({name: make for name, make in peers.items() if importlib.util.find_spec(name)})
     with _upstream.beside(ours, {"Tensorpack 0.11": upstream_mlp}) as functions:
         for run in functions.values():
             run()
-        yield functions
+        yield {name: functools.partial(_noting_cpu, name, run) for name, run in functions.items()}
+
+
+# Microseconds of processor time in a step, of the subjects that tell.
+_cpu: _rounds.Figures = {}
+
+
+def _noting_cpu(name: str, run: _processes.Function) -> float:
+    figure = run()
+    if not isinstance(figure, tuple):
+        return figure
+    wall, cpu = figure
+    _cpu.setdefault(name, []).append(cpu)
+    return wall
 
 
 def main() -> None:
     """Measures the overhead of a loop for a step of 0.1 ms."""
-    print(_rounds.heading(*_upstream.PACKAGES))
+    print(_rounds.heading(*_upstream.PACKAGES, "jax", "torch"))
     figures = _rounds.measure_afresh(subjects, ROUNDS)
     epoch = figures.pop("trainer, one epoch of one step")
     print(
         f"tiny MLP (64-32-10, batch 32): microseconds a step, median of {ROUNDS} interleaved rounds (range)"
     )
     for name, values in figures.items():
-        print(f"  {name:<52} {_rounds.summary(values, '6.1f')}")
+        cpu = f"; processor {_rounds.summary(_cpu[name], '6.1f')}" if name in _cpu else ""
+        print(f"  {name:<52} {_rounds.summary(values, '6.1f')}{cpu}")
     verdicts = _verdicts.Verdicts()
     print("microseconds added to a bare call, by steps that are a call of their own")
     for name, limit in {
@@ -309,7 +335,29 @@ def main() -> None:
     name = "trainer, default callbacks and monitors"
     verdicts.untargeted(f"{name}, which also average the cost", _rounds.ratios(figures[LIMIT], figures[name]))
     verdicts.at_most("milliseconds of an epoch of one step", [value / 1e3 for value in epoch], 2)
+    judge_flows(verdicts, figures)
     verdicts.leave()
+
+
+def judge_flows(verdicts: _verdicts.Verdicts, figures: _rounds.Figures) -> None:
+    """Compares the trainings that read from flows, by steps per second."""
+    names = _loop_flows
+    print("steps/s of a trainer that reads from a flow / of another training; processor time beside it above")
+    for ours, other, least in [
+        (names.FLOW, names.RESIDENT, 0.8),
+        (names.FLOW, names.JAX, 1.3),
+        (names.FLOW, names.JAX_SCAN, None),
+        (names.FLOW, names.TORCH, 3),
+        (names.FLOW, "Keras fit, steps_per_execution=100", 4),
+        (names.MAPPED, names.BARE_MAPPED, 0.8),
+    ]:
+        if other not in figures:
+            continue
+        by_round, what = _rounds.ratios(figures[other], figures[ours]), f"{ours} / {other}"
+        if least is None:
+            verdicts.untargeted(what, by_round)
+        else:
+            verdicts.at_least(what, by_round, least)
 
 
 def added(values: list[float], others: list[float]) -> list[float]:

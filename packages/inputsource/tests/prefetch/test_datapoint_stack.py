@@ -16,10 +16,10 @@ def test_a_datapoint_is_copied_when_it_is_added():
 
 def test_other_shapes_are_refused_and_start_the_next_stack():
     stack = DatapointStack(4)
-    stack.start([np.zeros((2, 3)), np.float32(1).reshape(())])
-    assert not stack.add([np.zeros((1, 3)), np.float32(1).reshape(())])
+    stack.start([np.zeros((2, 3)), np.array(1.0)])
+    assert not stack.add([np.zeros((1, 3)), np.array(1.0)])
     assert stack.count == 1
-    stack.start([np.ones((1, 3)), np.float32(2).reshape(())])
+    stack.start([np.ones((1, 3)), np.array(2.0)])
     assert [array.shape for array in stack.arrays()] == [(1, 1, 3), (1,)]
 
 

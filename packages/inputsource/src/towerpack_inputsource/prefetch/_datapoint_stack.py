@@ -58,7 +58,9 @@ class DatapointStack:
         if not self.add(datapoint):
             self._rows = [np.empty((self._most, *array.shape), array.dtype) for array in datapoint]
             self._parts = [(rows, rows.dtype, rows.shape[1:]) for rows in self._rows]
-            self.add(datapoint)
+            for rows, array in zip(self._rows, datapoint):
+                rows[0] = array
+            self.count = 1
 
     def add(self, datapoint: Any) -> bool:
         """Adds a datapoint if its components are arrays with the dtypes and shapes of the first one's.

@@ -43,8 +43,8 @@ class PrefetchLoop:
         origin: the reader's position before its first datapoint.
         put: puts one datapoint, blocking while the buffer is full.
         closed: the errors that `put` raises when the buffer or the session is closed.
-        in_flight: maximum number of datapoints that are put but not dequeued, including one of the current put;
-            None if unlimited.
+        in_flight: maximum number of datapoints that are put but not dequeued, including one of the current
+            put; None if unlimited.
         activity: the record of the thread's time.
         put_many: puts a stack of datapoints, blocking likewise; None if the buffer takes only single ones.
         most: maximum number of datapoints in a stack.

@@ -58,7 +58,7 @@ class QueueOps:
         destroy = tf.raw_ops.DestroyResourceOp(resource=queue.queue_ref, ignore_lookup_error=True)
         self.renew = tf.group(destroy, self.zero, name="renew")
         bound = queue.queue_ref.op.get_attr("capacity")
-        self.capacity = bound if bound > 0 else None
+        self.capacity: int | None = bound if bound > 0 else None
         warning = tf.constant(_WITHOUT_HOOKS.format(source), name="without_hooks")
         self._warn: tf.Operation = tf.raw_ops.PrintV2(input=warning, output_stream="stderr")
         # Monitored sessions run these once, at their creation.

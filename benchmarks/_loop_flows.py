@@ -1,0 +1,227 @@
+"""The tiny MLP of benchmarks/loop.py on shuffled batches of arrays, trained by this project and by its peers.
+
+Each subject reads every example once per epoch, in a new order, and returns the microseconds of a step: of
+the clock, and of the processor.
+"""
+
+from __future__ import annotations
+
+import functools
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from statistics import median
+
+import _rounds
+import numpy as np
+from _screen import on_screen
+
+BATCH, EPOCHS = 32, 4
+STEPS = _rounds.shorter(10_000, 200)
+EXAMPLES, INPUTS, HIDDEN, CLASSES = 1797, 64, 32, 10
+RATE = 1e-3
+
+# Microseconds of a step: of the clock, and of the processor.
+Times = tuple[float, float]
+
+RESIDENT, FLOW, MAPPED = "trainer, a batch in the graph", "trainer, flow over arrays", "trainer, mapped list"
+BARE_MAPPED = "the mapped list alone"
+JAX, JAX_SCAN = "JAX, a jitted step, NumPy batches", "JAX, an epoch in lax.scan"
+TORCH = "PyTorch, fused Adam"
+
+
+def examples() -> tuple[np.ndarray, np.ndarray]:
+    """As many images and labels as the digits have."""
+    draw = np.random.default_rng(0)
+    images = draw.normal(size=(EXAMPLES, INPUTS)).astype(np.float32)
+    return images, draw.integers(0, CLASSES, EXAMPLES).astype(np.int32)
+
+
+def batches() -> Iterator[list[np.ndarray]]:
+    """Shuffled batches without end, gathered with NumPy: what peers are fed."""
+    images, labels = examples()
+    draw = np.random.default_rng(1)
+    while True:
+        order = draw.permutation(EXAMPLES)
+        for start in range(0, EXAMPLES - BATCH + 1, BATCH):
+            chosen = order[start : start + BATCH]
+            yield [images[chosen], labels[chosen]]
+
+
+def timed(epoch: Callable[[], object], steps: int = STEPS) -> Times:
+    """Runs epochs; the first one, in which functions are compiled, does not count."""
+    walls, cpus = [], []
+    for _ in range(EPOCHS):
+        wall, cpu = time.perf_counter(), time.process_time()
+        epoch()
+        walls.append(1e6 * (time.perf_counter() - wall) / steps)
+        cpus.append(1e6 * (time.process_time() - cpu) / steps)
+    return median(walls[1:]), median(cpus[1:])
+
+
+def flow_over_arrays():
+    """The flow of a user with arrays."""
+    from towerpack_dataflow import BatchData, DataFromArrays
+
+    return BatchData(DataFromArrays(list(examples()), shuffle=True), BATCH)
+
+
+def mapped_list():
+    """The flow of a user with a list and a function."""
+    from towerpack_dataflow import BatchData, DataFromList, MapData
+
+    points = DataFromList([[image, label] for image, label in zip(*examples())], shuffle=True)
+    return BatchData(MapData(points, lambda point: [2 * point[0], point[1]]), BATCH)
+
+
+def our_flows() -> dict[str, Callable[[], Times]]:
+    """`SimpleTrainer` with a resident batch and with flows, and a flow alone."""
+    import tensorflow.compat.v1 as tf
+    from loop import mlp_cost, mlp_inputs
+
+    from towerpack_callbacks import Callback
+    from towerpack_inputsource import TensorInput
+    from towerpack_trainers import ModelDesc, SimpleTrainer, TrainConfig
+
+    class MLP(ModelDesc):
+        def inputs(self):
+            return [
+                tf.TensorSpec([BATCH, INPUTS], tf.float32, "x"),
+                tf.TensorSpec([BATCH], tf.int32, "y"),
+            ]
+
+        def build_graph(self, x, y):
+            return mlp_cost(tf, x, y)
+
+        def optimizer(self):
+            return tf.train.AdamOptimizer(RATE)
+
+    class Watch(Callback):
+        def __init__(self) -> None:
+            self.seconds: list[tuple[float, float]] = []
+
+        def _before_epoch(self) -> None:
+            self._begin = time.perf_counter(), time.process_time()
+
+        def _after_epoch(self) -> None:
+            wall, cpu = self._begin
+            self.seconds.append((time.perf_counter() - wall, time.process_time() - cpu))
+
+    def training(**data) -> Times:
+        watch = Watch()
+        with tempfile.TemporaryDirectory() as log_dir, on_screen():
+            config = TrainConfig(
+                model=MLP(),
+                callbacks=[watch],
+                extra_callbacks=[],
+                monitors=[],
+                steps_per_epoch=STEPS,
+                max_epoch=EPOCHS,
+                log_dir=log_dir,
+                **data,
+            )
+            SimpleTrainer(config).train()
+        walls, cpus = zip(*watch.seconds[1:])
+        return 1e6 * median(walls) / STEPS, 1e6 * median(cpus) / STEPS
+
+    def alone() -> Times:
+        flow = mapped_list()
+        steps = len(flow) * max(1, STEPS // len(flow) // 10)
+        return timed(lambda: [None for _ in range(steps // len(flow)) for _ in flow], steps)
+
+    return {
+        RESIDENT: lambda: training(data=TensorInput(lambda: mlp_inputs(tf))),
+        FLOW: lambda: training(dataflow=flow_over_arrays()),
+        MAPPED: lambda: training(dataflow=mapped_list()),
+        BARE_MAPPED: alone,
+    }
+
+
+def jax_loops() -> dict[str, Callable[[], Times]]:
+    """JAX on the processor: Adam by hand, since its optimizers are packages of others."""
+    import jax
+    import jax.numpy as jnp
+
+    def weights():
+        draw = np.random.default_rng(1)
+        shapes = (INPUTS, HIDDEN), (HIDDEN,), (HIDDEN, CLASSES), (CLASSES,)
+        return [jnp.asarray(0.1 * draw.normal(size=shape), jnp.float32) for shape in shapes]
+
+    def cost(values, x, y):
+        w0, b0, w1, b1 = values
+        logits = jax.nn.relu(x @ w0 + b0) @ w1 + b1
+        return -jnp.mean(jnp.take_along_axis(jax.nn.log_softmax(logits), y[:, None], 1))
+
+    def step(state, batch):
+        values, first, second, number = state
+        gradients = jax.grad(cost)(values, *batch)
+        number = number + 1
+        first = [0.9 * m + 0.1 * g for m, g in zip(first, gradients)]
+        second = [0.999 * v + 0.001 * g * g for v, g in zip(second, gradients)]
+        rate = RATE * jnp.sqrt(1 - 0.999**number) / (1 - 0.9**number)
+        values = [w - rate * m / (jnp.sqrt(v) + 1e-8) for w, m, v in zip(values, first, second)]
+        return (values, first, second, number), None
+
+    def begin():
+        zeros = [jnp.zeros_like(value) for value in weights()]
+        return weights(), zeros, list(zeros), jnp.float32(0)
+
+    def single() -> Times:
+        call = jax.jit(lambda state, x, y: step(state, (x, y))[0], donate_argnums=0)
+        state, data = begin(), batches()
+
+        def epoch() -> None:
+            nonlocal state
+            for _ in range(STEPS):
+                state = call(state, *next(data))
+            jax.block_until_ready(state)
+
+        return timed(epoch)
+
+    def scanned() -> Times:
+        images, labels = map(jnp.asarray, examples())
+        calls = EXAMPLES // BATCH
+
+        @functools.partial(jax.jit, donate_argnums=0)
+        def whole(state, order):
+            return jax.lax.scan(lambda state, rows: step(state, (images[rows], labels[rows])), state, order)[
+                0
+            ]
+
+        state, draw = begin(), np.random.default_rng(1)
+        passes = max(1, STEPS // calls)
+
+        def epoch() -> None:
+            nonlocal state
+            for _ in range(passes):
+                state = whole(state, draw.permutation(EXAMPLES)[: calls * BATCH].reshape(calls, BATCH))
+            jax.block_until_ready(state)
+
+        return timed(epoch, passes * calls)
+
+    return {JAX: single, JAX_SCAN: scanned}
+
+
+def torch_loops() -> dict[str, Callable[[], Times]]:
+    """PyTorch in its fastest way without a compiler, on one thread."""
+    import torch
+
+    torch.set_num_threads(1)
+
+    def fused() -> Times:
+        model = torch.nn.Sequential(
+            torch.nn.Linear(INPUTS, HIDDEN), torch.nn.ReLU(), torch.nn.Linear(HIDDEN, CLASSES)
+        )
+        optimizer = torch.optim.Adam(model.parameters(), RATE, fused=True)
+        data = batches()
+
+        def epoch() -> None:
+            for _ in range(STEPS):
+                x, y = map(torch.from_numpy, next(data))
+                optimizer.zero_grad(set_to_none=True)
+                torch.nn.functional.cross_entropy(model(x), y.long()).backward()
+                optimizer.step()
+
+        return timed(epoch)
+
+    return {TORCH: fused}
