@@ -130,7 +130,7 @@ def test_a_slow_flow_is_not_waited_for():
 
     stacks = Stacks(Slow(arrays([2] * 20)), 8)
     while len(stacks.values) < 20:
-        stacks.loop._collect(lambda: now[0])()
+        stacks.loop._collector.next_put(lambda: now[0])[0]()
     assert stacks.puts == [1] * 20
 
 
@@ -140,6 +140,6 @@ def test_a_stack_into_a_closed_buffer():
     def put(stack):
         raise Closed
 
-    stacks.loop._put_many = put
+    stacks.loop._collector._put_many = put
     with pytest.raises(BufferClosed):
         list(stacks.loop.puts())

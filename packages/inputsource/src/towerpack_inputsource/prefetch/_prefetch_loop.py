@@ -8,14 +8,12 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from collections.abc import Callable, Iterator
 from typing import Any, final
 
-from ..specs import Array
-from ._datapoint_stack import DatapointStack, StackSize
 from ._flow_reader import Position, Reader
 from ._input_status import Activity
+from ._put_collector import PutCollector
 
 __all__ = ["BufferClosed", "PrefetchLoop", "rest_after_put"]
 
@@ -23,8 +21,6 @@ __all__ = ["BufferClosed", "PrefetchLoop", "rest_after_put"]
 _PARTS_OF_CAPACITY, _LONGEST_REST = 4, 0.03
 # A put to a buffer with free space takes a tenth of it, unless it copies much data.
 _MAY_HAVE_WAITED = 3e-4
-# The maximum time during which datapoints are collected for one put.
-_LONGEST_COLLECTION = 2e-3
 
 
 class BufferClosed(Exception):
@@ -62,8 +58,7 @@ class PrefetchLoop:
         most: int = 1,
     ) -> None:
         self._reader = reader
-        self._put = put
-        self._put_many = put_many
+        self._collector = PutCollector(reader, put, put_many, most)
         self._closed = closed
         self._activity = activity
         self._stopping = threading.Event()
@@ -72,10 +67,6 @@ class PrefetchLoop:
         # `_count - i`.
         self._positions: deque[Position] = deque([origin], None if in_flight is None else in_flight + most)
         self._count = 0
-        self._stack, self._size = DatapointStack(most), StackSize(most if put_many else 1)
-        # A datapoint that was read, with its position, but does not fit the stack before it.
-        self._left_over: tuple[list[Array], Position] | None = None
-        self._failure: BaseException | None = None
 
     @property
     def stopping(self) -> bool:
@@ -109,9 +100,13 @@ class PrefetchLoop:
             while not stopping():
                 enter("flow")
                 try:
-                    put = self._collect(clock)
+                    put, positions = self._collector.next_put(clock)
                 except StopIteration:
                     return
+                # Before the put: a datapoint in the buffer may be dequeued at any moment.
+                with self._lock:
+                    self._positions.extend(positions)
+                    self._count += len(positions)
                 enter("put")
                 began = clock()
                 try:
@@ -124,68 +119,6 @@ class PrefetchLoop:
         finally:
             self._reader.release()
             enter("ended")
-
-    def _collect(self, clock: Callable[[], float]) -> Callable[[], Any]:
-        """Reads the datapoints of the next put, and returns the function that puts them.
-
-        Raises:
-            StopIteration: the flow has ended.
-            BaseException: any error of the flow.
-        """
-        deadline = clock() + _LONGEST_COLLECTION
-        arrays, position = self._next()
-        limit = 1
-        if self._put_many is not None and clock() < deadline and DatapointStack.holds(arrays):
-            limit = self._size.limit(sum(array.nbytes for array in arrays))
-            if limit == 1:
-                self._size.note(1, 1)
-        if limit == 1 or self._put_many is None:
-            self._record([position])
-            return partial(self._put, *arrays)
-        stack = self._stack
-        stack.start(arrays)
-        self._fill(stack, limit, positions := [position], deadline, clock)
-        self._size.note(stack.count, limit)
-        self._record(positions)
-        return partial(self._put_many, *stack.arrays())
-
-    def _fill(
-        self,
-        stack: DatapointStack,
-        limit: int,
-        positions: list[Position],
-        deadline: float,
-        clock: Callable[[], float],
-    ) -> None:
-        """Adds datapoints to a stack until the limit, the deadline, or a datapoint that does not fit."""
-        read, checked, position = self._reader.read, self._reader.checked, self._reader.position
-        try:
-            while stack.count < limit and clock() < deadline:
-                datapoint = read()
-                if not stack.add(datapoint) and not stack.add(arrays := checked(datapoint)):
-                    self._left_over = arrays, position()
-                    return
-                positions.append(position())
-                del datapoint  # its memory is for the next one
-        except BaseException as error:  # raised after the put of the datapoints before it
-            self._failure = error
-
-    def _next(self) -> tuple[list[Array], Position]:
-        """Returns the next datapoint, and the position after it."""
-        if self._left_over is not None:
-            left_over, self._left_over = self._left_over, None
-            return left_over
-        if self._failure is not None:
-            failure, self._failure = self._failure, None
-            raise failure
-        arrays = self._reader.dequeue()
-        return arrays, self._reader.position()
-
-    def _record(self, positions: Sequence[Position]) -> None:
-        """Stores positions before the put: a datapoint in the buffer may be dequeued at any moment."""
-        with self._lock:
-            self._positions.extend(positions)
-            self._count += len(positions)
 
 
 def rest_after_put(put_seconds: float, capacity: int | None, is_full: Callable[[], bool]) -> float:
