@@ -45,7 +45,7 @@ def speed(verdicts: _verdicts.Verdicts) -> None:
         verdicts.untargeted(f"LocallyShuffleData, buffer of {size}: datapoints/s", rate, ",.0f")
         if (other := figures.get(f"Tensorpack 0.11, {size}")) is not None:
             what = f"LocallyShuffleData, buffer of {size}: rate / Tensorpack's"
-            # A buffer of 100 spends its time on beginning stretches, not on datapoints.
+            # A buffer of 100 spends its time on beginning ranges, not on datapoints.
             judge = partial(verdicts.at_least, limit=2) if size >= 1000 else verdicts.untargeted
             judge(what, _rounds.ratios(rate, other))
     maps = _rounds.ratios(figures["ten generators"], figures["ten maps"])

@@ -25,7 +25,7 @@ def test_a_killed_and_resumed_run():
         "lost since a checkpoint": 20.0,
     }
     assert goodput.share == pytest.approx(21.5 / 57)
-    assert [(one.kept_step, one.ended) for one in goodput.stretches] == [(50, False), (100, True)]
+    assert [(one.kept_step, one.ended) for one in goodput.intervals] == [(50, False), (100, True)]
 
 
 def test_steps_that_a_killed_run_would_lose():
@@ -50,7 +50,7 @@ def test_parts_add_up_for_any_record(drawn, saved):
     goodput = measure_goodput([segment(*its, ended=ended) for its, ended in drawn], saved)
     assert all(seconds >= 0 for seconds in goodput.seconds.values())
     assert 0 <= goodput.share <= 1
-    for one in goodput.stretches:
+    for one in goodput.intervals:
         parts = one.training + one.waiting + one.saving + one.lost
         assert parts == pytest.approx(one.end - one.start, abs=1e-3)
 
@@ -60,7 +60,7 @@ def test_a_clock_that_is_set_back():
         segment((0.0, 0, 0, {}), ended=False),
         segment((1.0, 0, 0, {}), (0.0, 0, 1, {}), (2.0, 0, 2, {}), ended=False),
     ]
-    one = measure_goodput(back, 1).stretches[1]
+    one = measure_goodput(back, 1).intervals[1]
     assert (one.training, one.lost) == (0.0, 1.0)
 
 

@@ -23,7 +23,7 @@ from ._errors import (
     JoinError,
     MessageError,
     NotAddressableError,
-    ParcelError,
+    PayloadError,
     RemoteError,
     SegmentError,
     SendError,
@@ -35,6 +35,7 @@ from ._errors import (
     WorkerDiedError,
     WorkerError,
 )
+from ._renamed_exports import renamed_exports as _renamed_exports
 from .augment.flows import (
     AugmentImageComponent,
     AugmentImageComponents,
@@ -105,6 +106,8 @@ from .sources._fake_data import FakeData
 from .sources._from_arrays import DataFromArrays
 from .sources._from_iterable import DataFromGenerator, DataFromIterable
 from .sources._from_list import DataFromList
+
+__getattr__ = _renamed_exports(__name__, {"ParcelError": "PayloadError"})
 
 __all__ = [
     "ArgumentError",
@@ -182,9 +185,9 @@ __all__ = [
     "Origins",
     "PackData",
     "PadBatchData",
-    "ParcelError",
     "ParquetData",
     "ParquetSerializer",
+    "PayloadError",
     "PrintData",
     "ProxyDataFlow",
     "RNGDataFlow",

@@ -28,7 +28,7 @@ __all__ = [
     "JoinError",
     "MessageError",
     "NotAddressableError",
-    "ParcelError",
+    "PayloadError",
     "RemoteError",
     "SegmentError",
     "SendError",
@@ -68,7 +68,7 @@ class DataFlowError(Exception):
         ├── JoinError            (ValueError)    datapoints of several flows that do not go together
         ├── MessageError         (ValueError)    a message of another machine that cannot be read
         ├── NotAddressableError  (TypeError)     datapoint() was called on a stream
-        ├── ParcelError          (RuntimeError)  shared memory that a flow's list lies in is gone
+        ├── PayloadError         (RuntimeError)  shared memory that a flow's list lies in is gone
         ├── RemoteError          (ConnectionError)  another machine is lost, failed, or refused
         ├── SegmentError         (RuntimeError)  a file of a saved memory is missing or damaged
         ├── SendError            (TypeError)     something that cannot be sent to another process
@@ -164,7 +164,7 @@ class NotAddressableError(DataFlowError, TypeError):
     """`datapoint()` was called on a flow that can only be read in order."""
 
 
-class ParcelError(DataFlowError, RuntimeError):
+class PayloadError(DataFlowError, RuntimeError):
     """A flow came from another process, and the shared memory that holds its list no longer exists."""
 
 

@@ -114,7 +114,7 @@ def test_damage_is_refused_or_changes_nothing(name: str, data: st.DataObject) ->
 
 
 def _damage(content: bytes) -> st.SearchStrategy[bytes]:
-    """Returns the content with a bit flipped, a stretch of zeros, a part cut off, or bytes behind the end."""
+    """Returns the content with a bit flipped, a range of zeros, a part cut off, or bytes behind the end."""
     places = st.integers(0, len(content) - 1)
     return st.one_of(
         st.tuples(places, st.integers(0, 7)).map(

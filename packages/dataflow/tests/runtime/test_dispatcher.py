@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from towerpack_dataflow.runtime.pool import Dispatcher, Pace
+from towerpack_dataflow.runtime.pool import Dispatcher, TaskSize
 
 
 def drain(dispatcher):
@@ -20,9 +20,9 @@ def test_every_datapoint_once_however_workers_answer(data, stop, start, ordered)
     flying, got = [], []
     while not dispatcher.finished:
         if data.draw(st.booleans()) or not flying:
-            stretch = dispatcher.hand_out()
-            if stretch is not None:
-                flying.append(stretch)
+            index_range = dispatcher.next_range()
+            if index_range is not None:
+                flying.append(index_range)
         if flying:
             begin, end = flying.pop(data.draw(st.integers(0, len(flying) - 1)))
             end = data.draw(st.integers(begin, end)) if data.draw(st.booleans()) else end
@@ -33,11 +33,11 @@ def test_every_datapoint_once_however_workers_answer(data, stop, start, ordered)
 
 def test_a_slow_stretch_stops_the_others_only_at_the_window():
     dispatcher = Dispatcher(0, 100, window=4)
-    slow = dispatcher.hand_out()
+    slow = dispatcher.next_range()
     for _ in range(3):
-        begin, end = dispatcher.hand_out()
+        begin, end = dispatcher.next_range()
         dispatcher.complete(begin, end, [begin], 1, 1.0)
-    assert dispatcher.hand_out() is None
+    assert dispatcher.next_range() is None
     assert dispatcher.take() is None
     dispatcher.complete(*slow, [0])
     assert drain(dispatcher) == [0, 1, 2, 3]
@@ -45,27 +45,27 @@ def test_a_slow_stretch_stops_the_others_only_at_the_window():
 
 def test_the_rest_of_a_stretch_goes_first_and_needs_no_room():
     dispatcher = Dispatcher(0, 100, window=1)
-    dispatcher.pace.learn(1, 1e-6, 1)
-    begin, end = dispatcher.hand_out()
+    dispatcher.task_size.learn(1, 1e-6, 1)
+    begin, end = dispatcher.next_range()
     dispatcher.complete(begin, begin, [], 0)
-    assert dispatcher.hand_out() == (begin, end)
+    assert dispatcher.next_range() == (begin, end)
 
 
 def test_bytes_limit_the_stretches_in_progress():
     dispatcher = Dispatcher(0, None, budget=100)
     for _ in range(3):
-        begin, end = dispatcher.hand_out()
+        begin, end = dispatcher.next_range()
         dispatcher.complete(begin, end, ["x"], 60, 1.0)
         if begin == 0:
             dispatcher.take()
-    assert dispatcher.hand_out() is None
+    assert dispatcher.next_range() is None
     dispatcher.take()
-    assert dispatcher.hand_out() == (3, 4)
+    assert dispatcher.next_range() == (3, 4)
 
 
 def test_a_pass_that_ends_earlier_than_thought():
     dispatcher = Dispatcher(0, None)
-    first, second = dispatcher.hand_out(), dispatcher.hand_out()
+    first, second = dispatcher.next_range(), dispatcher.next_range()
     dispatcher.end_at(1)
     dispatcher.complete(second[0], second[0], [])
     assert not dispatcher.finished
@@ -77,15 +77,15 @@ def test_a_pass_that_ends_earlier_than_thought():
 def test_delivered_datapoints_are_not_handed_out_again():
     dispatcher = Dispatcher(0, 10, done=[(7, 8), (0, 2), (4, 5)], ordered=False)
     got = []
-    while (stretch := dispatcher.hand_out()) is not None:
-        dispatcher.complete(*stretch, list(range(*stretch)))
+    while (index_range := dispatcher.next_range()) is not None:
+        dispatcher.complete(*index_range, list(range(*index_range)))
         got += drain(dispatcher)
     assert sorted(got) == [2, 3, 5, 6, 8, 9]
 
 
 @pytest.mark.parametrize(("seconds", "size", "count"), [(1e-5, 10, 100), (1.0, 10, 1), (1e-9, 2**19, 2)])
 def test_tasks_grow_to_a_millisecond_or_a_megabyte(seconds, size, count):
-    pace = Pace()
+    task_size = TaskSize()
     for _ in range(40):
-        pace.learn(pace.count, seconds * pace.count, size * pace.count)
-    assert pace.count == pytest.approx(count, abs=1)
+        task_size.learn(task_size.count, seconds * task_size.count, size * task_size.count)
+    assert task_size.count == pytest.approx(count, abs=1)

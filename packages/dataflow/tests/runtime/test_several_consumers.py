@@ -178,16 +178,16 @@ def test_heads_of_many_passes():
 
 def test_a_consumer_does_not_wait_for_workers_that_others_have_emptied(monkeypatch, caplog):
     paused, goes_on = threading.Event(), threading.Event()
-    hand_out = WorkerPool._hand_out
+    fill_tasks = WorkerPool._fill_tasks
 
     def find_workers_full(pool, this):
         if threading.current_thread() is consumer and not paused.is_set():
             paused.set()
             goes_on.wait(20)
         else:
-            hand_out(pool, this)
+            fill_tasks(pool, this)
 
-    monkeypatch.setattr(WorkerPool, "_hand_out", find_workers_full)
+    monkeypatch.setattr(WorkerPool, "_fill_tasks", find_workers_full)
     flow = MultiThreadRunner(DataFromList(list(range(50)), shuffle=False), 2, stall_warning=5)
     read = []
     consumer = threading.Thread(target=lambda: read.extend(flow))

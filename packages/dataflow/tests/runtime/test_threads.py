@@ -170,7 +170,7 @@ def test_why_a_thread_has_gone_is_said_while_its_inputs_are_sent():
     def begin(number):
         raise FileNotFoundError("no data here")
 
-    for _ in range(200):  # a race: the thread ends before, while or after the first stretch is handed out
+    for _ in range(200):  # a race: the thread ends before, while or after the first range is handed out
         flow = MultiProcessMapData(numbers(99), 2, list, start_method="thread", worker_init_fn=begin)
         with pytest.raises(FileNotFoundError, match="no data here"):
             list(flow)

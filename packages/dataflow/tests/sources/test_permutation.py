@@ -8,7 +8,11 @@ from towerpack_dataflow.sources._permutation import Permutation
 def test_orders_are_the_same_for_good():
     def parts(size):
         order = Permutation(size, np.random.default_rng(7))
-        return order.stretch(0, 3) + order.stretch(size // 2, size // 2 + 2) + order.stretch(size - 2, size)
+        return (
+            order.index_range(0, 3)
+            + order.index_range(size // 2, size // 2 + 2)
+            + order.index_range(size - 2, size)
+        )
 
     assert {size: parts(size) for size in (10, 2**16, 2**16 + 1, 100_003, 2**18)} == {
         10: [8, 0, 7, 6, 2, 5, 9],
@@ -25,21 +29,21 @@ def test_every_size_is_a_permutation(table, monkeypatch):
         monkeypatch.setattr(_permutation, "_TABLE_SIZE", -1)
     for size in [*range(1, 70), 1000, 4097]:
         order = Permutation(size, np.random.default_rng(size))
-        assert sorted(order.stretch(0, size)) == list(range(size))
+        assert sorted(order.index_range(0, size)) == list(range(size))
 
 
 def test_stretches_are_parts_of_the_whole():
     order = Permutation(100_003, np.random.default_rng(1))
-    whole = order.stretch(0, 100_003)
+    whole = order.index_range(0, 100_003)
     assert len(set(whole)) == 100_003
-    assert order.stretch(5_000, 5_100) == whole[5_000:5_100]
-    assert whole != Permutation(100_003, np.random.default_rng(2)).stretch(0, 100_003)
+    assert order.index_range(5_000, 5_100) == whole[5_000:5_100]
+    assert whole != Permutation(100_003, np.random.default_rng(2)).index_range(0, 100_003)
 
 
 def test_single_positions_are_parts_of_the_whole():
     for size in (1, 300, 70_000):
         order = Permutation(size, np.random.default_rng(1))
-        whole = order.stretch(0, size)
+        whole = order.index_range(0, size)
         positions = [*range(0, size, 97), size - 1, 0]
         assert [order.at(position) for position in positions] == [whole[position] for position in positions]
 
@@ -48,7 +52,7 @@ def test_computed_orders_look_random():
     size, orders = 2**17, 40
     firsts, steps = [], []
     for seed in range(orders):
-        part = Permutation(size, np.random.default_rng(seed)).stretch(0, 2000)
+        part = Permutation(size, np.random.default_rng(seed)).index_range(0, 2000)
         firsts.append(part)
         steps.append(np.mean(np.diff(part) > 0))
     values = np.array(firsts, float) / size
@@ -67,7 +71,7 @@ def test_indices_are_parts_of_the_whole(table, monkeypatch):
     if not table:
         monkeypatch.setattr(_permutation, "_TABLE_SIZE", -1)
     order = Permutation(1000, np.random.default_rng(1))
-    whole = order.stretch(0, 1000)
+    whole = order.index_range(0, 1000)
     for step in (1, 1, 3, 7, 1):
         for start in (0, 5, 35, 36, 990, 999, 0):
             for length in (1, 30, 200):
@@ -78,6 +82,6 @@ def test_indices_are_parts_of_the_whole(table, monkeypatch):
 def test_indices_computed_ahead_are_not_taken_for_others(monkeypatch):
     monkeypatch.setattr(_permutation, "_TABLE_SIZE", -1)
     order = Permutation(1000, np.random.default_rng(1))
-    whole = order.stretch(0, 1000)
+    whole = order.index_range(0, 1000)
     for wanted in (range(0, 700, 7), range(8), range(0, 700, 7), range(100, 200), range(50, 150)):
         assert order.indices(wanted).tolist() == [whole[position] for position in wanted]

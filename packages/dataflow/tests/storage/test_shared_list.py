@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from towerpack_dataflow import BatchData, DataFromList, MapData, ParcelError
+from towerpack_dataflow import BatchData, DataFromList, MapData, PayloadError
 from towerpack_dataflow.storage import PackedList, SharedListPickle
 from towerpack_dataflow.testing import check_dataflow, same
 
@@ -21,13 +21,13 @@ PAIRS = [(f"images/{i:08d}.jpg", i % 10) for i in range(20_000)]
 
 
 def packed(members):
-    """The list a worker has, and the parcel it came in."""
-    parcel = SharedListPickle()
-    return pickle.loads(pickle.dumps(parcel.pack(members))), parcel
+    """The list a worker has, and the payload it came in."""
+    payload = SharedListPickle()
+    return pickle.loads(pickle.dumps(payload.pack(members))), payload
 
 
 def big(members):
-    """Long enough for a parcel, wherever in the list samples are taken."""
+    """Long enough for a payload, wherever in the list samples are taken."""
     return [*members, *(f"{i:01000}" for i in range(500))]
 
 
@@ -43,7 +43,7 @@ values = st.one_of(
 @given(members=st.lists(values, max_size=50), data=st.data())
 def test_it_is_the_list(members, data):
     members = big(members)
-    got, parcel = packed(members)
+    got, payload = packed(members)
     assert type(got) is PackedList
     assert len(got) == len(members)
     assert list(got) == members
@@ -53,25 +53,25 @@ def test_it_is_the_list(members, data):
     for outside in (len(members), -len(members) - 1):
         with pytest.raises(IndexError):
             got[outside]
-    parcel.close()
+    payload.close()
 
 
 def test_arrays_keep_dtype_and_shape():
     arrays = [np.arange(i, dtype=np.int16).reshape(1, i) for i in range(500)]
-    got, _parcel = packed(arrays)
+    got, _payload = packed(arrays)
     assert type(got) is PackedList
     assert len(got) == len(arrays)
     assert all(same(one, other) for one, other in zip(got, arrays))
 
 
 def test_a_flow_of_a_packed_list_conforms():
-    members, _parcel = packed(PAIRS)
+    members, _payload = packed(PAIRS)
     check_dataflow(DataFromList(members, shuffle=False), positions=3)
     check_dataflow(DataFromList(members, shuffle=True), positions=3)
 
 
 def test_changes_by_a_consumer_do_not_affect_the_list():
-    members, _parcel = packed(big([[i] for i in range(99)]))
+    members, _payload = packed(big([[i] for i in range(99)]))
     flow = DataFromList(members, shuffle=False)
     next(iter(flow)).append("changed")
     assert next(iter(flow)) == [0]
@@ -81,8 +81,8 @@ def test_changes_by_a_consumer_do_not_affect_the_list():
 def test_another_process_reads_the_same():
     flow = BatchData(DataFromList(PAIRS, shuffle=True), 100)
     flow.seed(5)
-    parcel = SharedListPickle()
-    with parcel.packing():
+    payload = SharedListPickle()
+    with payload.packing():
         sent = cloudpickle.dumps(flow)
     assert len(sent) < 2_000
     code = (
@@ -112,28 +112,28 @@ def test_from_worker_to_worker_only_the_place_travels():
 
 
 def test_two_flows_over_one_list_share_it():
-    parcel = SharedListPickle()
-    with parcel.packing():
+    payload = SharedListPickle()
+    with payload.packing():
         sent = cloudpickle.dumps([DataFromList(PAIRS), DataFromList(PAIRS, shuffle=False)])
     train, test = cloudpickle.loads(sent)
     assert train._lst._place.inode == test._lst._place.inode
 
 
-def test_outside_a_parcel_a_copy_stands_alone():
+def test_outside_a_payload_a_copy_stands_alone():
     flow = cloudpickle.loads(cloudpickle.dumps(DataFromList(PAIRS)))
     assert type(flow._lst) is list
-    members, parcel = packed(PAIRS)
+    members, payload = packed(PAIRS)
     sent = cloudpickle.dumps(DataFromList(members, shuffle=False))
-    parcel.close()
+    payload.close()
     del members
     assert list(cloudpickle.loads(sent)) == PAIRS
 
 
 def test_short_and_entangled_lists_stay_whole():
     table = list(range(100_000))
-    parcel = SharedListPickle()
+    payload = SharedListPickle()
     for members in ([], PAIRS[:100], range(10**9), [(table, i) for i in range(1000)]):
-        assert parcel.pack(members) is members
+        assert payload.pack(members) is members
 
 
 def test_without_memfd_lists_travel_in_the_pickle(monkeypatch):
@@ -148,8 +148,8 @@ def test_classes_of_the_main_module_travel_by_value():
         "from towerpack_dataflow.storage import SharedListPickle\n"
         "class Record:\n"
         "    def __init__(self, i): self.i = i\n"
-        "parcel = SharedListPickle()\n"
-        "with parcel.packing():\n"
+        "payload = SharedListPickle()\n"
+        "with payload.packing():\n"
         "    sent = cloudpickle.dumps(DataFromList([Record(i) for i in range(9000)], shuffle=False))\n"
         "reader = 'import pickle, sys; print(sum(r.i for r in pickle.load(sys.stdin.buffer)))'\n"
         "subprocess.run([sys.executable, '-c', reader], input=sent, check=True)\n"
@@ -162,12 +162,12 @@ def test_nothing_is_left_open():
     gc.collect()
     before = os.listdir("/proc/self/fd")
     flow = MapData(DataFromList(PAIRS), len)
-    parcel = SharedListPickle()
-    with parcel.packing():
+    payload = SharedListPickle()
+    with payload.packing():
         copied = cloudpickle.loads(cloudpickle.dumps(flow))
-    assert len(os.listdir("/proc/self/fd")) == len(before) + 3  # the parcel's, the list's, and its mapping's
-    parcel.close()
-    parcel.close()
+    assert len(os.listdir("/proc/self/fd")) == len(before) + 3  # the payload's, the list's, and its mapping's
+    payload.close()
+    payload.close()
     assert len(list(copied)) == len(PAIRS)
     del copied
     gc.collect()
@@ -175,17 +175,17 @@ def test_nothing_is_left_open():
 
 
 def test_errors():
-    parcel = SharedListPickle()
-    with pytest.raises(TypeError, match="pickle") as caught, parcel.packing():
+    payload = SharedListPickle()
+    with pytest.raises(TypeError, match="pickle") as caught, payload.packing():
         cloudpickle.dumps(DataFromList([*PAIRS, (threading.Lock(), 1), *PAIRS]))
     assert "this is member 20000 of a list of 40001, a tuple" in caught.value.__notes__
-    assert not parcel._places
-    place = parcel.pack(PAIRS)
+    assert not payload._places
+    place = payload.pack(PAIRS)
     sent = pickle.dumps(place)
-    parcel.close()
-    with pytest.raises(ParcelError, match="closed its parcel"):
+    payload.close()
+    with pytest.raises(PayloadError, match="closed its payload"):
         pickle.loads(sent)
     with pytest.raises(
-        ParcelError, match="a list of 20000 members lies in the memory of process 0, and /proc/0/fd"
+        PayloadError, match="a list of 20000 members lies in the memory of process 0, and /proc/0/fd"
     ):
         PackedList(place._replace(process=0))

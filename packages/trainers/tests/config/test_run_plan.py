@@ -36,7 +36,7 @@ def test_the_directory_is_locked_and_reported(configure, tmp_path):
     listener = Listener()
     made = plan(configure, monitors=[listener])
     with made.directory:
-        made.occupy(Callbacks([]), "what it is made of")
+        made.acquire(Callbacks([]), "what it is made of")
         assert listener.messages == [f"files of this run: {tmp_path / 'run'}"]
         with pytest.raises(LogDirTakenError):
             plan(configure)

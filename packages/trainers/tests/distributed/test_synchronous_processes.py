@@ -109,7 +109,7 @@ def test_each_process_draws_its_own_random_numbers():
 
 def order(configure, flow, rank=0, size=2, **changes):
     """The numbers that one process trains on in two epochs, in order."""
-    strategy = processes(rank, size, shared=1, others=[lambda facts: facts] * (size - 1))
+    strategy = processes(rank, size, shared=1, others=[lambda fingerprints: fingerprints] * (size - 1))
     strategy.restore = lambda start, sess, run: start.restore(sess, run, lambda state: state)
     taken = []
     note = MapData(flow, lambda datapoint: (taken.append(float(datapoint[0])), datapoint)[1])
@@ -200,7 +200,7 @@ def twice(batches):
 def test_statistics_are_those_of_all_processes(kit, configure):
     """With another process that has equal batches, the result is that of one process with doubled batches."""
     together, alone = kit.Weights(), kit.Weights()
-    strategy = processes(others=[lambda facts: facts])
+    strategy = processes(others=[lambda fingerprints: fingerprints])
     SimpleTrainer(configure(model=Synchronised(), callbacks=[together]), processes=strategy).train()
     flow = twice(kit.line_data())
     SimpleTrainer(configure(model=Synchronised(), dataflow=flow, log_dir=None, callbacks=[alone])).train()
@@ -218,14 +218,14 @@ def test_statistics_of_a_trainer_without_a_builder(configure):
             pairs = self.processes.gradient_exchange(optimizer.compute_gradients(tower.output))
             return optimizer.apply_gradients(pairs)
 
-    strategy = processes(others=[lambda facts: facts])
+    strategy = processes(others=[lambda fingerprints: fingerprints])
     Own(configure(model=Synchronised()), processes=strategy).train()
     assert len(strategy.gradient_exchange.summed()) == 4
 
 
 def test_processes_with_different_sums_are_refused(configure):
-    def other(facts):
-        return {**facts, "the sums that layers take over all processes": {"number 0": "float32 [2]"}}
+    def other(fingerprints):
+        return {**fingerprints, "the sums that layers take over all processes": {"number 0": "float32 [2]"}}
 
     message = r"in the sums that layers take over all processes: number 1: None instead of float32 \[1\]"
     with pytest.raises(RanksDifferError, match=message):
@@ -285,7 +285,7 @@ def test_towers_connected_only_within_one_process_are_refused():
 def test_one_process_and_many_equal_ones_train_the_same_model(kit, configure):
     alone, together = kit.Weights(), kit.Weights()
     SimpleTrainer(configure(callbacks=[alone])).train()
-    strategy = processes(others=[lambda facts: facts])
+    strategy = processes(others=[lambda fingerprints: fingerprints])
     trainer = SimpleTrainer(configure(callbacks=[together]), processes=strategy)
     trainer.train()
     kit.assert_same(alone.values, together.values)
@@ -312,7 +312,7 @@ def test_one_process_and_many_equal_ones_train_the_same_model(kit, configure):
     ids=str,
 )
 def test_the_first_difference_is_named(configure, changed, message):
-    strategy = processes(others=[lambda facts: {**facts, **changed}])
+    strategy = processes(others=[lambda fingerprints: {**fingerprints, **changed}])
     with pytest.raises(RanksDifferError, match=message) as caught:
         SimpleTrainer(configure(), processes=strategy).train()
     calls = strategy.communicator.group.calls
@@ -321,8 +321,8 @@ def test_the_first_difference_is_named(configure, changed, message):
 
 
 def test_variables_in_another_order(configure):
-    def other(facts):
-        return {**facts, "the variables": dict(reversed(facts["the variables"].items()))}
+    def other(fingerprints):
+        return {**fingerprints, "the variables": dict(reversed(fingerprints["the variables"].items()))}
 
     # Names, shapes and types agree, as JSON objects do.
     SimpleTrainer(configure(), processes=processes(others=[other])).train()

@@ -191,7 +191,7 @@ class _CallbacksHook(tf.train.SessionRunHook):
         loop.local_step, self._first_step = loop.starting_step - 1, loop.global_step
         self._steps = StepRunner(session, self._callbacks, loop, self._counter)
         self._running = True
-        coord.register_thread(_LastMoment(self._end_after_error))
+        coord.register_thread(_BeforeSessionClose(self._end_after_error))
         try:
             self._callbacks.before_train()
             if resume is not None:
@@ -300,7 +300,7 @@ class _CallbacksHook(tf.train.SessionRunHook):
 
 
 @final
-class _LastMoment(threading.Thread):
+class _BeforeSessionClose(threading.Thread):
     """Calls a function before a monitored session is closed, also after an error.
 
     After an error, TensorFlow does not call `end` of hooks. But it waits for the threads of the session's

@@ -20,8 +20,8 @@ __all__ = [
     "EmbeddedImage",
     "Event",
     "Goodput",
+    "RunInterval",
     "Segment",
-    "Stretch",
     "find_event_images",
     "measure_goodput",
     "read_record",
@@ -129,7 +129,7 @@ def _check_format(path: Path, row: Mapping[str, Any]) -> None:
 
 @final
 @attrs.frozen
-class Stretch:
+class RunInterval:
     """The contribution of one process.
 
     Attributes:
@@ -160,18 +160,18 @@ class Goodput:
     """The use of time of a run, in seconds.
 
     Attributes:
-        stretches: one for each start.
+        intervals: one for each start.
         restarting: seconds from the last event of one process to the first step of the next.
     """
 
-    stretches: tuple[Stretch, ...]
+    intervals: tuple[RunInterval, ...]
     restarting: float
 
     @property
     def seconds(self) -> dict[str, float]:
         """Seconds by use; they add up to the time from the first start to the last event."""
         parts = {
-            name: sum(getattr(stretch, name) for stretch in self.stretches)
+            name: sum(getattr(interval, name) for interval in self.intervals)
             for name in ("training", "waiting", "saving")
         }
         return {
@@ -179,7 +179,7 @@ class Goodput:
             "waiting for data": parts["waiting"],
             "saving": parts["saving"],
             "restarting": self.restarting,
-            "lost since a checkpoint": sum(stretch.lost for stretch in self.stretches),
+            "lost since a checkpoint": sum(interval.lost for interval in self.intervals),
         }
 
     @property
@@ -199,13 +199,13 @@ def measure_goodput(segments: Sequence[Segment], saved_step: int | None) -> Good
     """
     resumed = [segment.events[0].step for segment in segments[1:]]
     last = None if segments and segments[-1].ended else (saved_step or 0)
-    stretches = tuple(_stretch(segment, kept) for segment, kept in zip(segments, [*resumed, last]))
-    gaps = itertools.pairwise(stretches)
+    intervals = tuple(_stretch(segment, kept) for segment, kept in zip(segments, [*resumed, last]))
+    gaps = itertools.pairwise(intervals)
     # Clocks may differ between hosts, or may have been set.
-    return Goodput(stretches, sum(max(0.0, after.start - before.end) for before, after in gaps))
+    return Goodput(intervals, sum(max(0.0, after.start - before.end) for before, after in gaps))
 
 
-def _stretch(segment: Segment, kept_step: int | None) -> Stretch:
+def _stretch(segment: Segment, kept_step: int | None) -> RunInterval:
     events = segment.events
     start, last = events[0], max(events, key=lambda event: event.time)
     kept = last.step if kept_step is None else min(max(kept_step, start.step), last.step)
@@ -218,7 +218,7 @@ def _stretch(segment: Segment, kept_step: int | None) -> Stretch:
     span = until - start.time
     waiting = min(span, max(0.0, spent.get("wait", 0.0)))
     saving = min(span - waiting, max(0.0, spent.get("save", 0.0)))
-    return Stretch(
+    return RunInterval(
         start=start.time,
         end=last.time,
         first_step=start.step,

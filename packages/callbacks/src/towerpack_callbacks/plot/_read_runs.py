@@ -241,8 +241,8 @@ def _odd(curve: Curve, ends: np.ndarray) -> list[tuple[int, str]]:
     found = []
     for kind, is_kind in kinds.items():
         positions = np.flatnonzero(is_kind)
-        stretches = np.searchsorted(ends, positions, side="right")
-        _, first = np.unique(stretches, return_index=True)
+        intervals = np.searchsorted(ends, positions, side="right")
+        _, first = np.unique(intervals, return_index=True)
         found += [(int(curve.steps[position]), kind) for position in positions[first]]
     return sorted(found)
 

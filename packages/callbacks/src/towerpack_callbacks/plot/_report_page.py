@@ -13,7 +13,7 @@ from .._errors import CheckpointError
 from ..checkpoint.format import STATE, latest_checkpoint, read_json, shown_value
 from ..writing import ENVIRONMENT, EXPLANATION, LOG, RUN_RECORD, find_pictures
 from ._charts import Style, chart_content, write_page
-from ._read_record import Goodput, Segment, Stretch, find_event_images, measure_goodput, read_record
+from ._read_record import Goodput, RunInterval, Segment, find_event_images, measure_goodput, read_record
 from ._read_runs import Picture, Run, RunError, read_runs, select_keys
 
 __all__ = [
@@ -76,7 +76,7 @@ def goodput_section(goodput: Goodput) -> str:
 
 def starts_section(goodput: Goodput) -> str:
     """Shows the contribution of each start's process; empty without a record."""
-    starts = "".join(_start_row(number, one) for number, one in enumerate(goodput.stretches, start=1))
+    starts = "".join(_start_row(number, one) for number, one in enumerate(goodput.intervals, start=1))
     if not starts:
         return ""
     names = ["from", "steps", "kept", "trained", "waited", "saved", "lost"]
@@ -85,7 +85,7 @@ def starts_section(goodput: Goodput) -> str:
     return _section(f"<h2>Starts</h2>{each}", "wide")
 
 
-def _start_row(number: int, one: Stretch) -> str:
+def _start_row(number: int, one: RunInterval) -> str:
     seconds = map(_duration, (one.training, one.waiting, one.saving, one.lost))
     cells = [_date(one.start), f"{one.first_step} to {one.last_step}", f"to {one.kept_step}", *seconds]
     return _row([str(number)], cells, [escape(one.reason or ("ended" if one.ended else "no end"))])

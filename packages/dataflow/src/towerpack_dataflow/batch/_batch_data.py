@@ -13,7 +13,7 @@ from .._errors import ArgumentError
 from ..flow._columns import Columns, assembled
 from ..flow._epoch import Epoch
 from ..flow._tree_facts import known_length
-from ..flow._user_code import blame
+from ..flow._user_code import record_origin
 from ..flow.provenance import Origin
 from ..operators._proxy_flow import ProxyDataFlow
 from ..sources._from_list import DataFromList
@@ -135,7 +135,7 @@ class BatchData(ProxyDataFlow):
                 yield self._finished(assembled(kind, keys, batch))
                 del batch  # its memory is for one of the next
         except Exception as error:
-            blame(error, self)
+            record_origin(error, self)
             raise
 
     def _first(self, epoch: Epoch, index: int) -> int:
@@ -162,7 +162,7 @@ class BatchData(ProxyDataFlow):
             if self._remainder and collator.count:
                 yield self._finished(collator.take())
         except Exception as error:
-            blame(error, self)
+            record_origin(error, self)
             raise
 
     def _collator(self, first: int) -> Collator:

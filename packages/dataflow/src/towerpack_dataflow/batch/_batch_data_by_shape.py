@@ -9,7 +9,7 @@ from .. import _argument_checks as arguments
 from .._errors import ArgumentTypeError, ComponentError, UnknownLengthError
 from ..flow._epoch import Epoch
 from ..flow._resume_marks import replayed
-from ..flow._user_code import blame
+from ..flow._user_code import record_origin
 from ..operators._proxy_flow import ProxyDataFlow
 from ._buffer_pool import BufferPool
 from ._collate import Collator
@@ -102,7 +102,7 @@ class BatchDataByShape(ProxyDataFlow):
             if self._remainder:
                 yield from [collator.take() for collator in groups.values()]
         except Exception as error:
-            blame(error, self)
+            record_origin(error, self)
             raise
 
     def _shape(self, datapoint: Any, number: int) -> Shape:

@@ -8,7 +8,7 @@ from typing import Any, final
 from .. import _argument_checks as arguments
 from .._errors import ArgumentError, ArgumentTypeError
 from ..flow._epoch import Epoch
-from ..flow._user_code import blame
+from ..flow._user_code import record_origin
 from ..flow.provenance import Origin
 from ..operators._proxy_flow import ProxyDataFlow
 from ._batch_data import checked_batch_size
@@ -99,7 +99,7 @@ class PadBatchData(ProxyDataFlow):
             if self._remainder and collator.count:
                 yield collator.take()
         except Exception as error:
-            blame(error, self)
+            record_origin(error, self)
             raise
 
     def _datapoint(self, epoch: Epoch, index: int) -> Any:

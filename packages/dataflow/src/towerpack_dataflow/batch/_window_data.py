@@ -8,7 +8,7 @@ from typing import Any, final
 
 from .. import _argument_checks as arguments
 from ..flow._epoch import Epoch
-from ..flow._user_code import blame
+from ..flow._user_code import record_origin
 from ..flow._written_flow import is_steady
 from ..flow.provenance import Origin
 from ..operators._proxy_flow import ProxyDataFlow
@@ -86,7 +86,7 @@ class WindowData(ProxyDataFlow):
                         return
                 del window[: self._stride]
         except Exception as error:
-            blame(error, self)
+            record_origin(error, self)
             raise
 
     def _datapoint(self, epoch: Epoch, index: int) -> Any:

@@ -69,7 +69,7 @@ def _side_by_side(pair: Any, scale: float) -> Any:
 
 
 def _visible(image: Any) -> Any:
-    """Returns an image from 0 to 255: stretches the range of normalised images and of those from 0 to 1."""
+    """Returns an image from 0 to 255: ranges the range of normalised images and of those from 0 to 1."""
     low, high = image.min(), image.max()
     if image.dtype == np.uint8 or (low >= 0 and 1 < high <= 255):
         return image

@@ -16,10 +16,10 @@ from ._step_memory import IDLE
 from ._worker_envs import WorkerEnvs, make_worker_envs
 from ._worker_link import WorkerLink
 
-__all__ = ["EnvService", "stretch"]
+__all__ = ["EnvService", "range"]
 
 
-def stretch(number: int, workers: int, envs: int) -> range:
+def index_range(number: int, workers: int, envs: int) -> range:
     """Returns the numbers of the environments of worker `number`."""
     return range(number * envs // workers, (number + 1) * envs // workers)
 
@@ -53,7 +53,7 @@ class EnvService(WorkerService):
         """
         info = get_worker_info()
         assert info is not None
-        numbers = stretch(info.number, info.num_workers, len(self._make_envs))
+        numbers = index_range(info.number, info.num_workers, len(self._make_envs))
         made = make_worker_envs(channel, self._make_envs[numbers.start : numbers.stop], numbers, self._mode)
         _Answers(WorkerLink(channel.socket), made, self._in_turn).run()
 

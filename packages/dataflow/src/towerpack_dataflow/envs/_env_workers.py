@@ -19,14 +19,14 @@ from ._space_arrays import SpaceArrays
 from ._step_memory import IDLE, StepMemory
 from ._worker_link import WorkerLink
 
-__all__ = ["EnvFacts", "EnvWorkers"]
+__all__ = ["EnvProperties", "EnvWorkers"]
 
 _USUAL_WAIT = 0.05  # seconds
 _LONGEST_WAIT = 1e5  # seconds; the system accepts no infinity
 
 
 @final
-class EnvFacts(NamedTuple):
+class EnvProperties(NamedTuple):
     """Properties of the environments; they must be the same for all.
 
     Attributes:
@@ -51,21 +51,21 @@ class EnvWorkers:
 
     Args:
         service: creates and steps the environments in the workers.
-        stretches: the numbers of the environments of each worker.
+        index_ranges: the numbers of the environments of each worker.
         start_method: "spawn" or "fork".
         timeout: time limit of one call of an environment, in seconds.
         names: the names of the owner and of a worker in messages.
 
     Attributes:
-        facts: properties of the environments.
+        properties: properties of the environments.
         memories: the shared memory of each worker.
-        stretches: as given.
+        index_ranges: as given.
     """
 
     def __init__(
         self,
         service: WorkerService,
-        stretches: Sequence[range],
+        index_ranges: Sequence[range],
         start_method: str,
         timeout: float | None,
         names: tuple[str, str] = ("vector environment", "worker"),
@@ -73,13 +73,13 @@ class EnvWorkers:
         """Starts the workers, and waits until all environments are created."""
         self._timeout = inf if timeout is None else timeout
         self._owner, self._member = names
-        self.stretches = list(stretches)
+        self.index_ranges = list(index_ranges)
         self.memories: list[StepMemory] = []
         self._links: list[WorkerLink] = []
         self._poll = select.poll()
         self._by_descriptor: dict[int, int] = {}
-        self._group = WorkerGroup(PoolOptions(len(stretches), start_method, None, 2**28, inf))
-        self._making = [f"in environment {numbers[0]}, while it was made" for numbers in self.stretches]
+        self._group = WorkerGroup(PoolOptions(len(index_ranges), start_method, None, 2**28, inf))
+        self._making = [f"in environment {numbers[0]}, while it was made" for numbers in self.index_ranges]
         self._asked: set[int] = set()  # the workers with an outstanding answer
         self._last_message = 0.0  # its time of arrival, while the workers start
         self._why_closed = "close() was called"
@@ -89,7 +89,7 @@ class EnvWorkers:
                 for descriptor in worker.descriptors:
                     self._poll.register(descriptor, select.POLLIN)
                     self._by_descriptor[descriptor] = worker.number
-            self.facts = self._facts(list(self._handshake("made")))
+            self.properties = self._properties(list(self._handshake("made")))
             self._share_memory()
 
     @property
@@ -208,7 +208,7 @@ class EnvWorkers:
         return sorted(found)
 
     def _time_left(self, deadline: Callable[[int], float]) -> float:
-        due = [deadline(number) for number in range(len(self.stretches))]
+        due = [deadline(number) for number in range(len(self.index_ranges))]
         for number, when in enumerate(due):
             if when < monotonic():
                 self._raise_timeout(number)
@@ -223,7 +223,7 @@ class EnvWorkers:
         """Reads messages of the workers until each has sent the message `last`; yields these in order."""
         found: dict[int, tuple[Any, Any]] = {}
         self._last_message = monotonic()
-        while len(found) < len(self.stretches):
+        while len(found) < len(self.index_ranges):
             for number in self._ready_workers(
                 lambda number: inf if number in found else self._last_message + self._timeout
             ):
@@ -246,10 +246,10 @@ class EnvWorkers:
                             found[number] = (head, message)
                 except PeerGoneError:
                     self._raise_death(number)
-        for number in range(len(self.stretches)):
+        for number in range(len(self.index_ranges)):
             yield found[number]
 
-    def _facts(self, made: Sequence[tuple[Any, Any]]) -> EnvFacts:
+    def _properties(self, made: Sequence[tuple[Any, Any]]) -> EnvProperties:
         (_, metadata, render_mode, _), _ = made[0]
         spaces = [pair for _, message in made for pair in message.open()]
         for number, pair in enumerate(spaces):
@@ -259,7 +259,7 @@ class EnvWorkers:
                         f"environment {number} has {name} {this}, but environment 0 has {first}; all "
                         f"environments of a {self._owner} must have the same spaces"
                     )
-        return EnvFacts(
+        return EnvProperties(
             metadata,
             render_mode,
             SpaceArrays(spaces[0][0], "observation"),
@@ -268,8 +268,8 @@ class EnvWorkers:
         )
 
     def _share_memory(self) -> None:
-        for worker, numbers in zip(self._group.workers, self.stretches):
-            spaces = (self.facts.observation, self.facts.action)
+        for worker, numbers in zip(self._group.workers, self.index_ranges):
+            spaces = (self.properties.observation, self.properties.action)
             size = max(StepMemory(None, len(numbers), *spaces).size, 2**16)  # the minimal size of a slot
             (flat,) = worker.channel.slots.allocate([((size,), np.dtype(np.uint8))])
             memory = StepMemory(flat, len(numbers), *spaces)
@@ -304,7 +304,7 @@ class EnvWorkers:
     def _doing(self, number: int) -> str:
         if number >= len(self._links):
             return self._making[number]
-        return self.memories[number].doing(self.stretches[number][0])
+        return self.memories[number].doing(self.index_ranges[number][0])
 
 
 @final

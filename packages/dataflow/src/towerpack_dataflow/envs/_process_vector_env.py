@@ -14,7 +14,7 @@ from gymnasium.vector.utils import batch_space
 from .. import _argument_checks as arguments
 from .._errors import ArgumentError, EnvCallError
 from ..runtime import available_cpus
-from ._env_service import EnvService, stretch
+from ._env_service import EnvService, index_range
 from ._env_workers import EnvWorkers
 from ._result_batches import Batch, ResultBatches, info_rows
 from ._resumable_episodes import ResumableEpisodes
@@ -108,18 +108,21 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Any]):
         base = np.random.SeedSequence().generate_state(1)[0] if seed is None else seed
         base = arguments.count("seed", int(base) if seed is None else base, least=0)
         self._in_turn = self.batch_size == count
-        stretches = [stretch(number, workers, count) for number in range(workers)]
+        index_ranges = [index_range(number, workers, count) for number in range(workers)]
         service = EnvService(make_envs, mode.name, self._in_turn)
-        self._workers = EnvWorkers(service, stretches, method, limit)
+        self._workers = EnvWorkers(service, index_ranges, method, limit)
         self._end = weakref.finalize(self, EnvWorkers.close, self._workers)
-        facts = self._workers.facts
-        self.metadata = {**facts.metadata, "autoreset_mode": mode}
-        self.render_mode = facts.render_mode
+        properties = self._workers.properties
+        self.metadata = {**properties.metadata, "autoreset_mode": mode}
+        self.render_mode = properties.render_mode
         self.autoreset_mode = mode
-        self.single_observation_space, self.single_action_space = facts.observation.space, facts.action.space
+        self.single_observation_space, self.single_action_space = (
+            properties.observation.space,
+            properties.action.space,
+        )
         self.observation_space = batch_space(self.single_observation_space, count)
         self.action_space = batch_space(self.single_action_space, count)
-        places = [(number, row) for number, numbers in enumerate(stretches) for row in range(len(numbers))]
+        places = [(number, row) for number, numbers in enumerate(index_ranges) for row in range(len(numbers))]
         self._results = ResultBatches(self._workers, places, self._in_turn)
         self._episodes = ResumableEpisodes(self._workers, places, base, mode, self.exact)
         self._arrived: deque[int] = deque()
@@ -176,7 +179,7 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Any]):
                 "send() was called twice; call recv() for the environments that can be stepped next"
             )
         envs = self._next
-        space = self._workers.facts.action
+        space = self._workers.properties.action
         try:
             arrays = space.fit(actions, lambda part: (len(envs), *part.shape))
         except ValueError as error:
@@ -250,7 +253,7 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Any]):
         Its changes to an environment are not part of `state_dict()`.
         """
         self._check_quiet(f"call({name!r})")
-        rows = [(name, [(args, kwargs)] * len(numbers)) for numbers in self._workers.stretches]
+        rows = [(name, [(args, kwargs)] * len(numbers)) for numbers in self._workers.index_ranges]
         return tuple(found for part in self._workers.request("call_envs", rows) for found in part)
 
     def get_attr(self, name: str) -> tuple[Any, ...]:
@@ -270,20 +273,20 @@ class ProcessVectorEnv(VectorEnv[Any, Any, Any]):
                 f"values has one value for each of {self.num_envs} environments; received {each!r}"
             )
         self._workers.request(
-            "set", [(name, each[part.start : part.stop]) for part in self._workers.stretches]
+            "set", [(name, each[part.start : part.stop]) for part in self._workers.index_ranges]
         )
 
     def close_extras(self, **kwargs: Any) -> None:
         """Closes the environments, and ends the workers; called by `close()`."""
         try:
             if self._workers.running and not self._episodes.pending:
-                self._workers.request("close_envs", [()] * len(self._workers.stretches))
+                self._workers.request("close_envs", [()] * len(self._workers.index_ranges))
         finally:
             self._workers.close()
 
     def _wait(self) -> None:
         for number, message in self._workers.news():
-            first, memory = self._workers.stretches[number][0], self._workers.memories[number]
+            first, memory = self._workers.index_ranges[number][0], self._workers.memories[number]
             rows = np.flatnonzero(memory.ready)
             memory.ready[rows] = False
             self._arrived.extend((first + rows).tolist())

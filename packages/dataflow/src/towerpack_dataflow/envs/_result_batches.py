@@ -54,7 +54,7 @@ class ResultBatches:
 
     def observations(self, envs: np.ndarray) -> Any:
         """Returns the newest observations of these environments."""
-        space = self._workers.facts.observation
+        space = self._workers.properties.observation
         arrays = self._buffers.allocate([((len(envs), *part.shape), part.dtype) for part in space.parts])
         for index, array in enumerate(arrays):
             rows = [memory.observations[index] for memory in self._workers.memories]

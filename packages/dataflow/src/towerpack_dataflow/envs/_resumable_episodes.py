@@ -53,7 +53,7 @@ class ResumableEpisodes:
         self._options: list[Any] = [None] * count
         self._is_pending = np.zeros(count, np.bool_)
         self._ended = np.zeros(count, np.bool_)
-        self._log = ActionLog(workers.facts.action.parts, count)
+        self._log = ActionLog(workers.properties.action.parts, count)
         self.pending = 0
 
     def reset(
@@ -66,7 +66,7 @@ class ResumableEpisodes:
             seeds: new seeds of all environments; `None` for one that continues with its next episode.
             options: for the environments.
         """
-        orders: list[list[Any]] = [[] for _ in self._workers.stretches]
+        orders: list[list[Any]] = [[] for _ in self._workers.index_ranges]
         for env in envs:
             worker, row = self._places[env]
             seed = seeds[env]
@@ -76,9 +76,9 @@ class ResumableEpisodes:
             self._options[env] = None if options is None else dict(options)
         answers = self._workers.request("reset", [(order,) if order else None for order in orders])
         self._note_begun(list(envs))
-        stretches = self._workers.stretches
+        index_ranges = self._workers.index_ranges
         return {
-            stretches[worker][0] + row: info
+            index_ranges[worker][0] + row: info
             for worker, part in enumerate(answers)
             for row, info in part or ()
         }
@@ -105,7 +105,7 @@ class ResumableEpisodes:
             self._log.append(slice(None) if whole else envs, arrays)
         self._is_pending[envs] = True
         self.pending += len(envs)
-        for number, (numbers, memory) in enumerate(zip(self._workers.stretches, self._workers.memories)):
+        for number, (numbers, memory) in enumerate(zip(self._workers.index_ranges, self._workers.memories)):
             rows: Any = slice(None)
             here: Any = slice(numbers.start, numbers.stop)
             if not whole:
@@ -135,13 +135,13 @@ class ResumableEpisodes:
 
     def state_dict(self) -> dict[str, Any]:
         """Returns the state, as JSON values."""
-        facts, envs = self._workers.facts, range(len(self._places))
+        properties, envs = self._workers.properties, range(len(self._places))
         return {
             "version": 1,
-            "environments": list(facts.identities),
+            "environments": list(properties.identities),
             "autoreset_mode": self._mode.value,
-            "observation_space": str(facts.observation.space),
-            "action_space": str(facts.action.space),
+            "observation_space": str(properties.observation.space),
+            "action_space": str(properties.action.space),
             "seeds": list(self._seeds),
             "episodes": self._episode.tolist(),
             "options": list(self._options),
@@ -158,24 +158,26 @@ class ResumableEpisodes:
         """
         self._check(state)
         self._seeds, self._options = list(state["seeds"]), list(state["options"])
-        self._log = ActionLog(self._workers.facts.action.parts, len(self._places))
+        self._log = ActionLog(self._workers.properties.action.parts, len(self._places))
         if not self._exact:
             self._episode[:], self._in_episode[:] = state["episodes"], False
             return
-        actions = [unpacked_actions(texts, self._workers.facts.action.parts) for texts in state["actions"]]
+        actions = [
+            unpacked_actions(texts, self._workers.properties.action.parts) for texts in state["actions"]
+        ]
         lasts = [len(given[0]) - waits for given, waits in zip(actions, state["pending"])]
         self._repeat(state["episodes"], actions, lasts)
         self._compare(state, lasts)
         self._log.fill([[array[:last] for array in given] for given, last in zip(actions, lasts)])
         waiting = np.flatnonzero(state["pending"])
         if len(waiting):
-            parts = range(len(self._workers.facts.action.parts))
+            parts = range(len(self._workers.properties.action.parts))
             self.send(waiting, [np.stack([actions[env][at][-1] for env in waiting]) for at in parts])
 
     def _repeat(
         self, episodes: Sequence[int], actions: Sequence[Sequence[np.ndarray]], lasts: Sequence[int]
     ) -> None:
-        orders: list[list[Any]] = [[] for _ in self._workers.stretches]
+        orders: list[list[Any]] = [[] for _ in self._workers.index_ranges]
         for env, (worker, row) in enumerate(self._places):
             if episodes[env] >= 0:
                 begin = (self._seeds[env], episodes[env], self._options[env])
@@ -213,13 +215,13 @@ class ResumableEpisodes:
             raise StateError(
                 f"this is not the state of a ProcessVectorEnv; received the keys {sorted(map(str, state))}"
             )
-        facts = self._workers.facts
+        properties = self._workers.properties
         here = {
             "number of environments": len(self._places),
             "autoreset_mode": self._mode.value,
-            "action space": str(facts.action.space),
-            "observation space": str(facts.observation.space),
-            **{f"environment {number}": each for number, each in enumerate(facts.identities)},
+            "action space": str(properties.action.space),
+            "observation space": str(properties.observation.space),
+            **{f"environment {number}": each for number, each in enumerate(properties.identities)},
         }
         there = {
             "number of environments": len(state["seeds"]),

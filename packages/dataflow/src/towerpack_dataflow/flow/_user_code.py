@@ -21,11 +21,11 @@ from ._position import Position
 
 __all__ = [
     "UserCode",
-    "blame",
-    "blamed_place",
     "copy_container",
     "copy_containers",
+    "error_path",
     "explain",
+    "record_origin",
     "run_pass",
     "running",
 ]
@@ -33,7 +33,7 @@ __all__ = [
 _BLAMED = "_towerpack_blamed_flow"
 
 
-def blame(error: Exception, flow: Node) -> None:
+def record_origin(error: Exception, flow: Node) -> None:
     """Records `flow` as the origin of `error`, unless a flow further down is recorded already."""
     if not hasattr(error, _BLAMED):
         # An exception class may forbid attributes; the message then names the root only.
@@ -55,7 +55,7 @@ def explain(error: Exception, root: Node, position: Position) -> None:
         )
 
 
-def blamed_place(error: BaseException, root: Node) -> tuple[int, ...]:
+def error_path(error: BaseException, root: Node) -> tuple[int, ...]:
     """Returns the child numbers on the way from `root` to the recorded flow, and removes the record."""
     culprit = vars(error).pop(_BLAMED, root)
     path = _path(root, culprit)
@@ -141,7 +141,7 @@ def run_pass(code: UserCode, produce: Callable[[], Iterable[Any]]) -> Iterator[A
                 datapoint = datapoint.copy()  # without the original, arrays look unshared
             yield datapoint
     except Exception as error:
-        blame(error, code.flow)
+        record_origin(error, code.flow)
         raise
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from .._errors import FormatError
 from ..flow._effect import Effect
 from ..flow._epoch import Epoch
-from ..flow._user_code import blame
+from ..flow._user_code import record_origin
 from ..sources._from_list import DataFromList
 from ..storage import URL, StoredFile, UrlCache, as_url, open_url, printable
 
@@ -65,7 +65,7 @@ class RecordFlow(DataFromList):
             for low, high in self._bounds(start):
                 yield from self._lst.several(self._indices(epoch, low, high))
         except Exception as error:
-            blame(error, self)
+            record_origin(error, self)
             raise
 
 

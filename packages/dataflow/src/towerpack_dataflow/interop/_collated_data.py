@@ -10,7 +10,7 @@ from .._errors import ArgumentTypeError
 from ..batch._batch_data import checked_batch_size
 from ..batch._host_share import hosts_of
 from ..flow._epoch import Epoch
-from ..flow._user_code import blame
+from ..flow._user_code import record_origin
 from ..flow.provenance import Origin
 from ..operators._proxy_flow import ProxyDataFlow
 from ..storage import snapshot
@@ -67,7 +67,7 @@ class CollatedData(ProxyDataFlow):
                 yield batch
                 del batch
         except Exception as error:
-            blame(error, self)
+            record_origin(error, self)
             raise
 
     def _datapoint(self, epoch: Epoch, index: int) -> Any:

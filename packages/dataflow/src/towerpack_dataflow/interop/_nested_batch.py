@@ -10,7 +10,7 @@ import numpy as np
 from .._errors import BatchError
 from ..batch import BatchData, Collator
 from ..flow._epoch import Epoch
-from ..flow._user_code import blame
+from ..flow._user_code import record_origin
 from ._nested import joined, leaves
 
 __all__ = ["NestedBatchData"]
@@ -47,7 +47,7 @@ class NestedBatchData(BatchData):
             if self._remainder and collator.count:
                 yield self._finished(joined(structure, iter(collator.take().values())))
         except Exception as error:
-            blame(error, self)
+            record_origin(error, self)
             raise
 
     def _finished(self, batch: Any) -> Any:

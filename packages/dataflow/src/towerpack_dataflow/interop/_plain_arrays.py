@@ -10,7 +10,7 @@ from .._errors import ComponentError
 from ..flow._effect import Effect
 from ..flow._epoch import Epoch
 from ..flow._node import DROPPED
-from ..flow._user_code import blame
+from ..flow._user_code import record_origin
 from ..operators._proxy_flow import ProxyDataFlow
 from ._nested import mapped
 
@@ -45,7 +45,7 @@ class PlainArrays(ProxyDataFlow):
         try:
             return mapped(datapoint, _array_of)
         except Exception as error:
-            blame(error, self)
+            record_origin(error, self)
             raise
 
 

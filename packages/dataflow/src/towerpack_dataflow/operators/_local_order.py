@@ -8,13 +8,13 @@ import numpy as np
 
 from ..flow._epoch import Epoch
 
-__all__ = ["LocalOrder", "Stretch"]
+__all__ = ["IndexRange", "LocalOrder"]
 
 _KEPT = 4  # groups of permutations; a datapoint needs two, and the next one usually the same two
 _DRAWN = 2048  # numbers at a time: starting a draw costs as much as many numbers
 
 
-class Stretch(NamedTuple):
+class IndexRange(NamedTuple):
     """Numbers from `first` up to `stop`, shuffled among themselves."""
 
     first: int
@@ -56,12 +56,12 @@ class LocalOrder:
         """Returns the number of the range of the second shuffle that contains a place."""
         return (place - self._half) // self.block + 1
 
-    def given(self, number: int, length: int | None = None) -> Stretch:
+    def given(self, number: int, length: int | None = None) -> IndexRange:
         """Returns the places of range `number` of the second shuffle in a sequence of `length`."""
         first = max(self._half + (number - 1) * self.block, 0)
         return self._cut(first, self._half + number * self.block, length)
 
-    def read(self, number: int, length: int | None = None) -> Stretch:
+    def read(self, number: int, length: int | None = None) -> IndexRange:
         """Returns the numbers of range `number` of the first shuffle in a sequence of `length`."""
         return self._cut(number * self.block, (number + 1) * self.block, length)
 
@@ -90,5 +90,7 @@ class LocalOrder:
         return first + int(self.shuffled(False, number, stop - first)[between - first])
 
     @staticmethod
-    def _cut(first: int, stop: int, length: int | None) -> Stretch:
-        return Stretch(first, stop) if length is None else Stretch(min(first, length), min(stop, length))
+    def _cut(first: int, stop: int, length: int | None) -> IndexRange:
+        return (
+            IndexRange(first, stop) if length is None else IndexRange(min(first, length), min(stop, length))
+        )

@@ -13,7 +13,7 @@ from .._errors import ArgumentTypeError, UnknownLengthError
 from ..flow._epoch import Epoch
 from ..flow._node import DROPPED
 from ..flow._resume_marks import Mark, Replay
-from ..flow._user_code import blame
+from ..flow._user_code import record_origin
 from ..flow.provenance import Origin, Origins
 from ._proxy_flow import ProxyDataFlow
 
@@ -132,7 +132,7 @@ class MapData(ProxyDataFlow):
         try:
             datapoint = self._func(datapoint, epoch.rng(index)) if self._rng else self._func(datapoint)
         except Exception as error:
-            blame(error, self)
+            record_origin(error, self)
             raise
         if datapoint is None:
             self._warn_unexpected_drop(epoch, index)
@@ -158,7 +158,7 @@ class MapData(ProxyDataFlow):
                 else:
                     self._warn_unexpected_drop(epoch, start)
         except Exception as error:
-            blame(error, self)
+            record_origin(error, self)
             raise
 
     def _paired(self, lower: MapData, epoch: Epoch, start: int) -> Iterator[Any]:
@@ -170,7 +170,7 @@ class MapData(ProxyDataFlow):
                 try:
                     datapoint = first(datapoint)
                 except Exception as error:
-                    blame(error, lower)
+                    record_origin(error, lower)
                     raise
                 if datapoint is None:
                     lower._warn_unexpected_drop(below, start)
@@ -181,7 +181,7 @@ class MapData(ProxyDataFlow):
                 else:
                     self._warn_unexpected_drop(epoch, start)
         except Exception as error:
-            blame(error, self)
+            record_origin(error, self)
             raise
 
     def _randomised(self, epoch: Epoch, start: int) -> Iterator[Any]:
@@ -194,7 +194,7 @@ class MapData(ProxyDataFlow):
                 else:
                     self._warn_unexpected_drop(epoch, start)
         except Exception as error:
-            blame(error, self)
+            record_origin(error, self)
             raise
 
     def _filtered(self, epoch: Epoch, start: int) -> Iterator[Any]:
@@ -214,7 +214,7 @@ class MapData(ProxyDataFlow):
                 else:
                     replay.drop()
         except Exception as error:
-            blame(error, self)
+            record_origin(error, self)
             raise
 
     def _warn_unexpected_drop(self, epoch: Epoch, start: int) -> None:

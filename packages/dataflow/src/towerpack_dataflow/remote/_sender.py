@@ -15,8 +15,8 @@ from .. import _argument_checks as arguments
 from .._errors import ArgumentTypeError
 from ..formats.encoding import pack_message
 from ..storage import snapshot
-from ._hand_out import Parcel
-from ._hand_out_service import HandOutService
+from ._shard_queue import Payload
+from ._shard_server import ShardServer
 from ._sockets import CurveKeys, admit, checked_address, listening_socket, new_context
 
 __all__ = ["DataFlowSender", "send_dataflow_zmq"]
@@ -95,7 +95,7 @@ class DataFlowSender:
             self._end_context()
             raise
         self.address: str = socket.getsockopt(zmq.LAST_ENDPOINT).rstrip(b"\0").decode()
-        self._service = HandOutService(socket, self._run, lease)
+        self._service = ShardServer(socket, self._run, lease)
 
     def run(self, passes: int | None = None) -> None:
         """Sends passes of the flow; returns after the last datapoint is taken.
@@ -109,7 +109,7 @@ class DataFlowSender:
             for number in count() if passes is None else range(passes):
                 for index, datapoint in enumerate(self._df):
                     message = ("data", self._run, number, index, snapshot(datapoint))
-                    self._service.put(Parcel(index, pack_message(message)))
+                    self._service.put(Payload(index, pack_message(message)))
                 self._service.put(None)
             if passes is not None:
                 self._service.wait_until_over(passes)

@@ -146,7 +146,7 @@ def admit(context: zmq.Context, peers: Sequence[str]) -> ThreadAuthenticator:
     """Accepts only receivers with these public keys on sockets of `context`."""
     guard = ThreadAuthenticator(context)
     guard.start()
-    guard.configure_curve_callback("*", credentials_provider=_Admitted(peers))
+    guard.configure_curve_callback("*", credentials_provider=_PublicKeys(peers))
     return guard
 
 
@@ -175,7 +175,7 @@ def _set_keys(socket: zmq.Socket, keys: CurveKeys) -> None:
 
 
 @final
-class _Admitted:
+class _PublicKeys:
     """The accepted public keys, in the interface of pyzmq."""
 
     def __init__(self, peers: Sequence[str]) -> None:

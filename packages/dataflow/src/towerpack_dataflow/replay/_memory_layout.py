@@ -47,7 +47,7 @@ class MemoryLayout(NamedTuple):
         """The bytes of all rows."""
         return self.slots * self.row_bytes
 
-    def facts(self) -> dict[str, Any]:
+    def fingerprint(self) -> dict[str, Any]:
         """Returns the properties that a fitting state must share, ready for JSON."""
         columns = {name: [list(spec.shape), spec.dtype.str] for name, spec in self.columns.items()}
         return {"columns": columns, "capacity": self.capacity, "segment rows": self.segment_rows}

@@ -43,7 +43,7 @@ class MemoryState:
         """Returns everything except the transitions."""
         return {
             "version": _FORMAT,
-            "memory": self._layout.facts(),
+            "memory": self._layout.fingerprint(),
             "rows": [self._links.tail, self._links.head],
             "open": self._links.open_rows(),
             "sampling": self._sampling.state_dict(),
@@ -55,7 +55,7 @@ class MemoryState:
         rows, length = (self._links.tail, self._links.head), self._layout.segment_rows
         segments = save_segments(self._segments, rows, length, directory)
         arrays = write_arrays(self._sampling.arrays(self._slots(rows)), directory)
-        contents = {"version": _FORMAT, "of": self._layout.facts(), "rows": list(rows)}
+        contents = {"version": _FORMAT, "of": self._layout.fingerprint(), "rows": list(rows)}
         write_contents({**contents, "segments": segments, "arrays": arrays}, directory)
 
     def load(self, state: Mapping[str, Any], directory: Path | None) -> None:
@@ -76,9 +76,10 @@ class MemoryState:
                 f"the state has rows {list(rows)}, but {directory} has rows {contents.get('rows')}; save "
                 "both at the same time: nothing may be added between state_dict() and link_into()"
             )
-        if contents.get("of", self._layout.facts()) != self._layout.facts():
+        if contents.get("of", self._layout.fingerprint()) != self._layout.fingerprint():
             raise StateError(
-                f"{directory} belongs to another memory, {contents['of']}; this one is {self._layout.facts()}"
+                f"{directory} belongs to another memory, {contents['of']}; this one is "
+                f"{self._layout.fingerprint()}"
             )
         check_segments(contents["segments"], self._segments, directory)
         arrays = read_arrays(contents["arrays"], directory)
@@ -107,7 +108,7 @@ class MemoryState:
                 f"a state is the result of state_dict() of a memory, in format {_FORMAT}; received "
                 f"{str(state)[:200]}"
             )
-        ours, theirs = self._layout.facts(), state["memory"]
+        ours, theirs = self._layout.fingerprint(), state["memory"]
         different = {name: (theirs.get(name), ours[name]) for name in ours if theirs.get(name) != ours[name]}
         if different:
             texts = [f"{name} was {old} and is {new}" for name, (old, new) in different.items()]

@@ -296,7 +296,7 @@ class RolloutBuffer:
         """Returns everything except the steps, ready for JSON."""
         return {
             "version": 1,
-            "rollout": self._facts(),
+            "rollout": self._fingerprint(),
             "count": self._count,
             "finished": self._advantage is not None,
             "random": self._random.bit_generator.state,
@@ -314,7 +314,7 @@ class RolloutBuffer:
         arrays = {name: column[: self._count] for name, column in self._columns.items()}
         if self._advantage is not None:
             arrays["advantage"] = self._advantage
-        contents = {"version": 1, "of": self._facts(), "count": self._count}
+        contents = {"version": 1, "of": self._fingerprint(), "count": self._count}
         write_contents({**contents, "arrays": write_arrays(arrays, place)}, place)
 
     def load_state_dict(
@@ -334,10 +334,11 @@ class RolloutBuffer:
         if (
             not isinstance(state, Mapping)
             or state.get("version") != 1
-            or state.get("rollout") != self._facts()
+            or state.get("rollout") != self._fingerprint()
         ):
             raise StateError(
-                f"the state does not belong to such a rollout, {self._facts()}; received {str(state)[:300]}"
+                f"the state does not belong to such a rollout, {self._fingerprint()}; received "
+                f"{str(state)[:300]}"
             )
         arrays: dict[str, np.ndarray] = {}
         if directory is not None:
@@ -348,9 +349,10 @@ class RolloutBuffer:
                     f"{contents.get('count')}; save "
                     "both at the same time"
                 )
-            if contents.get("of", self._facts()) != self._facts():
+            if contents.get("of", self._fingerprint()) != self._fingerprint():
                 raise StateError(
-                    f"{directory} belongs to another rollout, {contents['of']}; this one is {self._facts()}"
+                    f"{directory} belongs to another rollout, {contents['of']}; this one is "
+                    f"{self._fingerprint()}"
                 )
             arrays = read_arrays(contents["arrays"], Path(directory))
         elif state["count"]:
@@ -397,7 +399,7 @@ class RolloutBuffer:
             values[cut] = rewards("truncation_value", array[cut], (int(cut.sum()),))
         return values
 
-    def _facts(self) -> dict[str, Any]:
+    def _fingerprint(self) -> dict[str, Any]:
         return {
             "steps": self._steps,
             "environments": self._lead[0],

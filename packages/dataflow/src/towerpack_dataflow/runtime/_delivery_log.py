@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, final
 
 from ..flow._epoch import Epoch
 from ..operators._map_data import FilterMark
-from ._delivery_marks import SkippingMark, Stretch, UnorderedMark, first_gap, own_mark, with_stretch
+from ._delivery_marks import IndexRange, SkippingMark, UnorderedMark, first_gap, own_mark, with_stretch
 
 if TYPE_CHECKING:
     from ..flow._resume_marks import Marks
@@ -29,10 +29,10 @@ class DeliveryLog(ABC):
 
     Attributes:
         start: the first datapoint to make.
-        done: later stretches already delivered to the consumer.
+        done: later ranges already delivered to the consumer.
     """
 
-    def __init__(self, start: int, done: list[Stretch]) -> None:
+    def __init__(self, start: int, done: list[IndexRange]) -> None:
         """Resumes at `start`."""
         self.start = start
         self.done = done
@@ -123,11 +123,11 @@ class MapDeliveryLog(ABC):
 
     Attributes:
         start: the first input to read below.
-        done: later stretches already processed.
+        done: later ranges already processed.
         of_map: the mark from which a `MapData` would resume here, or earlier.
     """
 
-    def __init__(self, start: int, done: list[Stretch], of_map: FilterMark) -> None:
+    def __init__(self, start: int, done: list[IndexRange], of_map: FilterMark) -> None:
         """Resumes at `start`."""
         self.start = start
         self.done = done

@@ -8,9 +8,9 @@ from typing import Self, TypeVar, final
 from ..flow._epoch import Epoch
 from ..flow._resume_marks import Mark
 
-__all__ = ["SkippingMark", "Stretch", "UnorderedMark", "first_gap", "own_key", "own_mark", "with_stretch"]
+__all__ = ["IndexRange", "SkippingMark", "UnorderedMark", "first_gap", "own_key", "own_mark", "with_stretch"]
 
-Stretch = tuple[int, int]
+IndexRange = tuple[int, int]
 """Datapoints from the first number up to, excluding, the second."""
 
 
@@ -38,9 +38,9 @@ class UnorderedMark(Mark):
     """The progress of a pass without order; its list ends with the starts and ends of `done`.
 
     Attributes:
-        given: number of delivered datapoints: of a map now, else at the start of the current stretch.
-        begin, end: the stretch being delivered; for a map, up to the next input.
-        done: completely delivered stretches, in order.
+        given: number of delivered datapoints: of a map now, else at the start of the current range.
+        begin, end: the range being delivered; for a map, up to the next input.
+        done: completely delivered ranges, in order.
     """
 
     __slots__ = ("begin", "done", "end", "given")
@@ -51,7 +51,7 @@ class UnorderedMark(Mark):
     def __init__(self, outer_epoch: int, epoch: int) -> None:
         """Creates a mark at the beginning of an epoch."""
         super().__init__(outer_epoch, epoch)
-        self.done: list[Stretch] = []
+        self.done: list[IndexRange] = []
         self.given = self.begin = self.end = 0
 
     @classmethod
@@ -71,8 +71,8 @@ class UnorderedMark(Mark):
     def __iter__(self) -> Iterator[int]:
         """Yields the integers of a state."""
         yield from (self.outer_epoch, self.epoch, self.given, self.begin, self.end)
-        for stretch in self.done:
-            yield from stretch
+        for index_range in self.done:
+            yield from index_range
 
     def restart(self, given: int) -> None:
         """Marks a pass with exactly the first `given` datapoints delivered."""
@@ -98,15 +98,15 @@ def own_mark(kind: type[M], epoch: Epoch) -> M:
     return mark
 
 
-def with_stretch(stretches: list[Stretch], other: Stretch) -> list[Stretch]:
-    """Adds a stretch to others; sorts them and merges adjacent ones.
+def with_stretch(index_ranges: list[IndexRange], other: IndexRange) -> list[IndexRange]:
+    """Adds a range to others; sorts them and merges adjacent ones.
 
     Example:
         >>> with_stretch([(0, 3), (5, 7)], (3, 5))
         [(0, 7)]
     """
-    found: list[Stretch] = []
-    for begin, end in sorted([*stretches, other]):
+    found: list[IndexRange] = []
+    for begin, end in sorted([*index_ranges, other]):
         if begin == end:
             continue
         if found and found[-1][1] == begin:
@@ -116,8 +116,8 @@ def with_stretch(stretches: list[Stretch], other: Stretch) -> list[Stretch]:
     return found
 
 
-def first_gap(done: list[Stretch]) -> int:
-    """Returns the first datapoint outside all stretches.
+def first_gap(done: list[IndexRange]) -> int:
+    """Returns the first datapoint outside all ranges.
 
     Example:
         >>> first_gap([(0, 3), (5, 7)]), first_gap([(5, 7)])

@@ -29,7 +29,7 @@ __all__ = ["ErrorCounts", "ParallelFlow", "close_below", "drain", "flows_read_he
 
 _log = logging.getLogger("towerpack_dataflow")
 
-_WINDOW = 64  # stretches in progress per worker, so that one slow datapoint does not stop the others
+_WINDOW = 64  # ranges in progress per worker, so that one slow datapoint does not stop the others
 _POLICIES = ("raise", "skip", "retry")
 _METHODS = ("spawn", "fork", "thread")
 _OWN = frozenset({"_read_only", "_starting", "_worker_pool"})

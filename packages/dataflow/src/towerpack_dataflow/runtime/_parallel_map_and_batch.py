@@ -11,7 +11,7 @@ from .._errors import BatchError
 from ..batch import BatchData
 from ..flow._effect import Effect
 from ..flow._epoch import Epoch
-from ..flow._user_code import blame
+from ..flow._user_code import record_origin
 from ..operators._map_data import MapData
 from ..operators._proxy_flow import ProxyDataFlow
 from ..sources._from_iterable import as_dataflow
@@ -131,7 +131,7 @@ class MultiProcessMapAndBatchData(ProxyDataFlow):
 
         error = unpack_error(failure)
         if isinstance(error, Exception):
-            blame(error, batches if isinstance(error, BatchError) else mapped.ds)
+            record_origin(error, batches if isinstance(error, BatchError) else mapped.ds)
         raise error
 
 

@@ -11,7 +11,7 @@ from .._errors import ArgumentTypeError
 from ..flow._effect import Effect
 from ..flow._epoch import Epoch
 from ..flow._flow import DataFlow
-from ..flow._user_code import blame, copy_container, copy_containers
+from ..flow._user_code import copy_container, copy_containers, record_origin
 from ..flow.provenance import Origins
 from ..storage import PackedList, list_to_pickle
 from ._permutation import Permutation
@@ -73,7 +73,7 @@ class DataFromList(DataFlow):
         try:
             return copy_container(self._lst[self._order(epoch).at(index) if self._shuffle else index])
         except Exception as error:
-            blame(error, self)
+            record_origin(error, self)
             raise
 
     def _datapoints(self, epoch: Epoch, start: int) -> Iterator[Any]:
@@ -88,7 +88,7 @@ class DataFromList(DataFlow):
         lst = self._lst
         for low, high in self._bounds(start):
             if self._shuffle:
-                chunk = [lst[index] for index in self._order(epoch).stretch(low, high)]
+                chunk = [lst[index] for index in self._order(epoch).index_range(low, high)]
             else:
                 chunk = list(lst[low:high])
             yield copy_containers(chunk)
@@ -99,7 +99,7 @@ class DataFromList(DataFlow):
                 for index in self._indices(epoch, low, high):
                     yield copy_container(self._lst[index])
         except Exception as error:
-            blame(error, self)
+            record_origin(error, self)
             raise
 
     def _bounds(self, start: int) -> Iterator[tuple[int, int]]:
@@ -107,7 +107,7 @@ class DataFromList(DataFlow):
         return ((low, min(low + _CHUNK, size)) for low in range(start, size, _CHUNK))
 
     def _indices(self, epoch: Epoch, low: int, high: int) -> Sequence[int]:
-        return self._order(epoch).stretch(low, high) if self._shuffle else range(low, high)
+        return self._order(epoch).index_range(low, high) if self._shuffle else range(low, high)
 
     def _order(self, epoch: Epoch) -> Permutation:
         """Returns the order of an epoch, cached while the epoch and the length are the same."""

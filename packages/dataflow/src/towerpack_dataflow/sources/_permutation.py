@@ -32,7 +32,7 @@ class Permutation:
 
     Example:
         >>> order = Permutation(5, np.random.default_rng(0))
-        >>> sorted(order.stretch(0, 5))
+        >>> sorted(order.index_range(0, 5))
         [0, 1, 2, 3, 4]
     """
 
@@ -48,7 +48,7 @@ class Permutation:
         self._low_mask = np.uint64(2 ** (bits // 2) - 1)
         self._high_mask = np.uint64(2 ** (bits - bits // 2) - 1)
 
-    def stretch(self, start: int, stop: int) -> list[int]:
+    def index_range(self, start: int, stop: int) -> list[int]:
         """Returns the numbers at positions `start` to `stop - 1`."""
         numbers: list[int] = self._computed(range(start, stop)).tolist()
         return numbers
@@ -70,7 +70,7 @@ class Permutation:
         low, numbers = self._window
         if not low <= position < low + len(numbers):
             low = position - position % _WINDOW
-            numbers = self.stretch(low, min(low + _WINDOW, self._size))
+            numbers = self.index_range(low, min(low + _WINDOW, self._size))
             self._window = low, numbers
         return numbers[position - low]
 

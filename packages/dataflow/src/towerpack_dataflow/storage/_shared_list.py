@@ -19,7 +19,7 @@ from contextvars import ContextVar
 from itertools import islice
 from typing import Any, BinaryIO, NamedTuple, final, overload
 
-from .._errors import ParcelError
+from .._errors import PayloadError
 from ._pickle_by_value import value_pickler
 
 __all__ = ["PackedList", "SharedListPickle", "SharedMemoryAddress", "list_to_pickle"]
@@ -129,7 +129,7 @@ class PackedList(Sequence[Any]):
         place: place of the members.
 
     Raises:
-        ParcelError: the memory no longer exists.
+        PayloadError: the memory no longer exists.
     """
 
     def __init__(self, place: SharedMemoryAddress) -> None:
@@ -255,15 +255,15 @@ def _reopened(place: SharedMemoryAddress) -> int:
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError as error:
-        raise ParcelError(
+        raise PayloadError(
             f"a list of {place.length} members lies in the memory of process {place.process}, and {path} "
-            f"cannot be opened ({error.strerror}): the process has ended, has closed its parcel, or belongs "
+            f"cannot be opened ({error.strerror}): the process has ended, has closed its payload, or belongs "
             "to another user"
         ) from error
     if os.fstat(descriptor).st_ino != place.inode:
         os.close(descriptor)
-        raise ParcelError(
+        raise PayloadError(
             f"a list of {place.length} members lay at {path}, but that is something else now: the process "
-            "closed its parcel before all workers had unpickled it"
+            "closed its payload before all workers had unpickled it"
         )
     return descriptor

@@ -69,7 +69,7 @@ def test_chunks_are_read_once_and_mixed(path, monkeypatch):
 @given(st.lists(st.integers(0, 9), max_size=9), st.integers(1, 10), st.integers(0, 3))
 def test_an_order_of_chunks_is_a_permutation_with_few_chunks_in_use(sizes, window, seed):
     order = ChunkOrder(np.array(sizes, np.int64), window, np.random.default_rng(seed))
-    rows = order.stretch(0, sum(sizes))
+    rows = order.index_range(0, sum(sizes))
     assert sorted(rows) == list(range(sum(sizes)))
     again = ChunkOrder(np.array(sizes, np.int64), window, np.random.default_rng(seed))
     assert [again.at(position) for position in reversed(range(len(rows)))] == rows[::-1]

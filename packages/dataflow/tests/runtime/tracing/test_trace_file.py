@@ -102,9 +102,9 @@ def test_worker_processes_are_tracks_with_their_stages(tmp_path, capsys):
     assert sorted(workers) == ["worker 0 of 2", "worker 1 of 2"]
     assert all({"produce", "map", "collate", "copy", "mine"} <= stages for stages in workers.values())
     assert {"BatchData(4)", "MapData(double)", "DataFromList"} <= {span["name"] for span in spans}
-    stretches = [span["args"] for span in spans if span["name"] == "produce"]
-    assert sum(end - begin for begin, end in (args["datapoints"] for args in stretches)) >= 16
-    assert all(args["cpu_ms"] >= 0 for args in stretches)
+    index_ranges = [span["args"] for span in spans if span["name"] == "produce"]
+    assert sum(end - begin for begin, end in (args["datapoints"] for args in index_ranges)) >= 16
+    assert all(args["cpu_ms"] >= 0 for args in index_ranges)
     assert numbers(flow) == numbers(plain) and os.listdir(tmp_path) == ["out.json"]
     assert re.search(r"TestDataSpeed: \d+ spans of 3 processes: \S+out.json", capsys.readouterr().out)
 

@@ -217,13 +217,13 @@ class _Entered:
 
 
 @final
-class _Current(threading.local):
+class _CurrentTower(threading.local):
     """The entered tower of each thread."""
 
     entered: _Entered | None = None
 
 
-_current = _Current()
+_current = _CurrentTower()
 
 
 def get_current_tower_context() -> TowerContext | None:

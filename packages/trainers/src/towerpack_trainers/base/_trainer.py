@@ -350,7 +350,7 @@ class Trainer(metaclass=_BuiltInGraph):
             steps = self._prepare()
             self.processes.check_agreement(self.loop, self.source)
             self._has_trained = True
-            plan.occupy(self.callbacks, self.explain())
+            plan.acquire(self.callbacks, self.explain())
             _log.info("%s", describe_trainable_variables(self.graph, self._main_cost))
             sess = self.processes.create_session(self.graph, self._session_config(), plan.start)
             with self._open(sess):

@@ -63,7 +63,7 @@ class RunPlan:
             monitors = [ScalarPrinter()] if config.log_dir is None else default_monitors()
         self.monitors = Monitors(monitors, self.loop)
 
-    def occupy(self, callbacks: Callbacks, explanation: str) -> None:
+    def acquire(self, callbacks: Callbacks, explanation: str) -> None:
         """Locks the directories of the run, writes its description there, and sets them in the monitors.
 
         Args:

@@ -58,17 +58,19 @@ _REMEDIES = {
 }
 
 
-def find_difference(facts: Sequence[Mapping[str, Any]], names: Sequence[str]) -> RanksDifferError | None:
+def find_difference(
+    fingerprints: Sequence[Mapping[str, Any]], names: Sequence[str]
+) -> RanksDifferError | None:
     """Returns an error for the first fact in which a process differs from the chief.
 
     Args:
-        facts: the facts of each rank, as JSON values keyed by their descriptions.
+        fingerprints: the fingerprint of each rank, as JSON values keyed by their descriptions.
         names: the names of the ranks in messages.
 
     Returns:
         None if all processes agree.
     """
-    first, *others = facts
+    first, *others = fingerprints
     for rank, other in enumerate(others, start=1):
         for what, value in first.items():
             if value != other[what]:
@@ -251,14 +253,14 @@ class SynchronousProcesses(ProcessStrategy):
 
     def check_agreement(self, loop: LoopState, source: InputSource | None) -> None:
         variables = {v.op.name: [v.shape.as_list(), v.dtype.base_dtype.name] for v in self._common_variables}
-        facts = {
+        fingerprints = {
             "the last epoch": loop.max_epoch,
             "the steps of an epoch": loop.steps_per_epoch,
             "the datapoints in a pass of its data": None if source is None else source.size(),
             "the variables": variables,
             "the sums that layers take over all processes": self._exchange.summed(),
         }
-        difference = find_difference(self._group.gather(facts), self._group.names)
+        difference = find_difference(self._group.gather(fingerprints), self._group.names)
         if difference is not None:
             # Otherwise, a process that detects the difference would leave while others still wait for it, and
             # these would report a lost peer instead.

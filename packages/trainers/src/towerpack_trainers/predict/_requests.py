@@ -21,7 +21,7 @@ __all__ = [
     "Request",
     "RequestQueue",
     "Task",
-    "Turn",
+    "Waiter",
     "WorkerLocal",
     "answer_all",
 ]
@@ -135,12 +135,12 @@ class Request(abc.ABC):
         """Returns whether the answer is still needed; after True, `answer` follows."""
 
     @abc.abstractmethod
-    def answer(self, result: Any, error: BaseException | None) -> Turn | None:
+    def answer(self, result: Any, error: BaseException | None) -> Waiter | None:
         """Sets the result, or the error instead; returns the turn of a waiting thread, if there is one."""
 
 
 @final
-class Turn:
+class Waiter:
     """A place in the chain of waiting threads: each thread is woken by another one, and wakes the next.
 
     Attributes:
@@ -148,7 +148,7 @@ class Turn:
     """
 
     def __init__(self) -> None:
-        self.following: Turn | None = None
+        self.following: Waiter | None = None
         self._lock = threading.Lock()
         self._lock.acquire()
         # The first event: the turn "came", or the thread "left". A `setdefault` is atomic.
@@ -167,11 +167,11 @@ class Turn:
 
     def come(self) -> None:
         """Makes `wait` return."""
-        turn: Turn | None = self
-        while turn is not None and turn._first.setdefault(None, "came") == "left":
-            turn = turn.following
-        if turn is not None:
-            turn._lock.release()
+        waiter: Waiter | None = self
+        while waiter is not None and waiter._first.setdefault(None, "came") == "left":
+            waiter = waiter.following
+        if waiter is not None:
+            waiter._lock.release()
 
 
 @final
@@ -180,19 +180,19 @@ class Call(Request):
 
     def __init__(self, arrays: Sequence[Any]) -> None:
         super().__init__(arrays)
-        self._turn = Turn()
+        self._waiter = Waiter()
         self._answer: tuple[Any, BaseException | None] = None, None
 
     def begin(self) -> bool:
         return True
 
-    def answer(self, result: Any, error: BaseException | None) -> Turn:
+    def answer(self, result: Any, error: BaseException | None) -> Waiter:
         self._answer = result, error
-        return self._turn
+        return self._waiter
 
     def wait(self) -> Any:
         """Waits for the answer; returns the result or raises the error."""
-        self._turn.wait()
+        self._waiter.wait()
         result, error = self._answer
         if error is not None:
             raise _own_copy(error)
@@ -201,7 +201,7 @@ class Call(Request):
 
 @final
 class Reply(Future[Any]):
-    """A future. The first thread that waits for it without a time limit uses a `Turn`.
+    """A future. The first thread that waits for it without a time limit uses a `Waiter`.
 
     Args:
         worker: marks the threads that answer requests.
@@ -211,7 +211,7 @@ class Reply(Future[Any]):
         super().__init__()
         self._worker = worker
         # The first event: the turn of a waiting thread; or None, after the future was settled or cancelled.
-        self._first: dict[None, Turn | None] = {}
+        self._first: dict[None, Waiter | None] = {}
 
     def result(self, timeout: float | None = None) -> Any:
         """Returns the result, or raises the error; see `concurrent.futures.Future`.
@@ -221,9 +221,9 @@ class Reply(Future[Any]):
         """
         self._check_may_wait(timeout)
         if timeout is None and not self._first:
-            turn = Turn()
-            if self._first.setdefault(None, turn) is turn:
-                turn.wait()
+            waiter = Waiter()
+            if self._first.setdefault(None, waiter) is waiter:
+                waiter.wait()
         return super().result(timeout)
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
@@ -261,11 +261,11 @@ class Reply(Future[Any]):
     def cancel(self) -> bool:
         """Cancels the request, if it still waits; see `concurrent.futures.Future`."""
         cancelled = super().cancel()
-        if cancelled and (turn := self.settle()) is not None:
-            turn.come()
+        if cancelled and (waiter := self.settle()) is not None:
+            waiter.come()
         return cancelled
 
-    def settle(self) -> Turn | None:
+    def settle(self) -> Waiter | None:
         """Returns the turn of the waiting thread; later threads wait as for any future."""
         return self._first.setdefault(None, None)
 
@@ -288,19 +288,19 @@ class Task(Request):
 
     def begin(self) -> bool:
         if self.future.done() and not self.future.cancelled():  # its owner has set the result
-            if (turn := self.future.settle()) is not None:
-                turn.come()
+            if (waiter := self.future.settle()) is not None:
+                waiter.come()
             return False
         return self.future.set_running_or_notify_cancel()
 
-    def answer(self, result: Any, error: BaseException | None) -> Turn | None:
-        turn = self.future.settle()  # before callbacks run, which may ask for the result
+    def answer(self, result: Any, error: BaseException | None) -> Waiter | None:
+        waiter = self.future.settle()  # before callbacks run, which may ask for the result
         with contextlib.suppress(InvalidStateError):  # its owner has set the result
             if error is None:
                 self.future.set_result(result)
             else:
                 self.future.set_exception(_own_copy(error))
-        return turn
+        return waiter
 
 
 def answer_all(
@@ -315,11 +315,11 @@ def answer_all(
     """
     answers = [None] * len(requests) if error else results
     answered = [request.answer(result, error) for request, result in zip(requests, answers)]
-    turns = [turn for turn in answered if turn is not None]
-    for turn, following in zip(turns, turns[_WOKEN_AT_ONCE:]):
-        turn.following = following
-    for turn in turns[:_WOKEN_AT_ONCE]:
-        turn.come()
+    turns = [waiter for waiter in answered if waiter is not None]
+    for waiter, following in zip(turns, turns[_WOKEN_AT_ONCE:]):
+        waiter.following = following
+    for waiter in turns[:_WOKEN_AT_ONCE]:
+        waiter.come()
 
 
 def _own_copy(error: BaseException) -> BaseException:

@@ -206,7 +206,7 @@ def round_robin(flow: Iterable[Any], count: int) -> list[Iterable[Any]]:
     A new pass begins when the first of them is iterated again.
     """
     shared = _SharedPass(flow)
-    return [_Turn(shared, first=not index) for index in range(count)]
+    return [_SharedPassReader(shared, first=not index) for index in range(count)]
 
 
 @final
@@ -219,7 +219,7 @@ class _SharedPass:
 
 
 @final
-class _Turn:
+class _SharedPassReader:
     """One of several readers of a shared pass.
 
     Attributes:

@@ -50,11 +50,11 @@ def before_and_after(flow: AugmentImageComponents, component: Hashable = None) -
     """
     augment: Any = flow._func
     index = augment._parts.images[0] if component is None else component
-    return MapData(flow.ds, _Both(augment, index), rng=True, drops=flow._drops)
+    return MapData(flow.ds, _BeforeAndAfter(augment, index), rng=True, drops=flow._drops)
 
 
 @final
-class _Both:
+class _BeforeAndAfter:
     def __init__(self, augment: Any, index: Any) -> None:
         self._augment, self._index = augment, index
 

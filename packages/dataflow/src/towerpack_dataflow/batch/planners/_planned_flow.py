@@ -8,7 +8,7 @@ from typing import Any
 from ... import _argument_checks as arguments
 from ..._errors import ArgumentTypeError
 from ...flow._epoch import Epoch
-from ...flow._user_code import blame
+from ...flow._user_code import record_origin
 from ...flow.provenance import Origin
 from ...operators._proxy_flow import ProxyDataFlow
 from .._collate import Collator
@@ -71,7 +71,7 @@ class PlannedFlow(ProxyDataFlow):
         try:
             return self._joined(made)
         except Exception as error:
-            blame(error, self)
+            record_origin(error, self)
             raise
 
     def _joined(self, made: list[Any]) -> Any:

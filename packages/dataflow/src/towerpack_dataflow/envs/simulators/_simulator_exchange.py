@@ -97,7 +97,7 @@ class SimulatorExchange:
         self._waker, self._woken = socket.socketpair()
         self._waker.setblocking(False)
         self._stopping = False
-        counts = [len(numbers) for numbers in workers.stretches]
+        counts = [len(numbers) for numbers in workers.index_ranges]
         self._ended = [np.ones(count, np.bool_) for count in counts]
         self._totals = [np.zeros(count) for count in counts]
         self._lengths = [np.zeros(count, np.int64) for count in counts]
@@ -185,7 +185,7 @@ class SimulatorExchange:
             )
 
     def _take(self, number: int, frames: Sequence[bytes]) -> None:
-        ended, space = self._ended[number], self._workers.facts.observation
+        ended, space = self._ended[number], self._workers.properties.observation
         try:
             received = unpacked_states(frames, len(ended), space, self._link.largest)
             if number in self._waiting:
@@ -197,7 +197,7 @@ class SimulatorExchange:
         self._ended[number] = terminated | truncated
         self._waiting.add(number)
         self._count(number, reward, valid)
-        numbers, observation = self._workers.stretches[number], space.together(parts)
+        numbers, observation = self._workers.index_ranges[number], space.together(parts)
         self._hooks.on_states(
             SimulatorStates(number, numbers, observation, reward, terminated, truncated, valid)
         )
@@ -207,7 +207,7 @@ class SimulatorExchange:
         totals += reward * valid
         lengths += valid
         for row in np.flatnonzero(ended).tolist():
-            environment = self._workers.stretches[number][row]
+            environment = self._workers.index_ranges[number][row]
             episode = SimulatorEpisode(number, environment, float(totals[row]), int(lengths[row]))
             totals[row] = lengths[row] = 0
             self._hooks.on_episode_over(episode)

@@ -112,8 +112,8 @@ class SimulatorMaster:
         self._running = _Running(self._workers, self._link)
         self._end = weakref.finalize(self, self._running.close)
         self._link.open(max(memory.size for memory in self._workers.memories))
-        self.single_observation_space = self._workers.facts.observation.space
-        self.single_action_space = self._workers.facts.action.space
+        self.single_observation_space = self._workers.properties.observation.space
+        self.single_action_space = self._workers.properties.action.space
 
     @property
     def running(self) -> bool:
@@ -156,7 +156,7 @@ class SimulatorMaster:
                 f"send() was called for simulator {number}, which does not wait for actions; answer each "
                 "call of on_states once"
             )
-        count, space = len(self.simulators[number]), self._workers.facts.action
+        count, space = len(self.simulators[number]), self._workers.properties.action
         try:
             arrays = space.fit(actions, lambda part: (count, *part.shape))
         except ValueError as error:

@@ -59,7 +59,7 @@ class SimulatorService(WorkerService):
 
     Args:
         make_envs: the functions of each simulator.
-        stretches: the numbers of the environments of each.
+        index_ranges: the numbers of the environments of each.
         address: address of the master.
         identities: the identity of each for the master.
         seed: seed of all episodes.
@@ -68,13 +68,13 @@ class SimulatorService(WorkerService):
     def __init__(
         self,
         make_envs: Sequence[Sequence[Callable[[], Any]]],
-        stretches: Sequence[range],
+        index_ranges: Sequence[range],
         address: str,
         identities: Sequence[bytes],
         seed: int,
     ) -> None:
         """Stores the arguments; creates nothing."""
-        self._make_envs, self._stretches = list(make_envs), list(stretches)
+        self._make_envs, self._stretches = list(make_envs), list(index_ranges)
         self._address, self._identities, self._seed = address, list(identities), seed
 
     def contents(self) -> dict[str, Any]:
@@ -101,13 +101,13 @@ class SimulatorService(WorkerService):
             link.setsockopt(zmq.ROUTING_ID, self._identities[number])
             link.setsockopt(zmq.RECONNECT_IVL, _RECONNECT)
             link.connect(self._address)
-            _Conversation(WorkerLink(channel.socket), channel.socket.fileno(), link, made).run(self._seed)
+            _SimulatorLoop(WorkerLink(channel.socket), channel.socket.fileno(), link, made).run(self._seed)
         finally:
             context.destroy(linger=0)
 
 
 @final
-class _Conversation:
+class _SimulatorLoop:
     """States to the master, actions back, until the parent closes its connection."""
 
     def __init__(

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from ... import _argument_checks as arguments
 from ..._errors import ComponentError, DataFlowError, FormatError
 from ...flow._epoch import Epoch
-from ...flow._user_code import blame
+from ...flow._user_code import record_origin
 from ...storage import URL, StoredFile, StoredStream, is_local, open_url
 from .._record_flow import OpenedRecords, RecordFlow, open_same
 from ._arrow_kinds import written_kind
@@ -67,7 +67,7 @@ class ChunkOrder:
 
     Example:
         >>> order = ChunkOrder(np.array([2, 2, 2]), 1, np.random.default_rng(0))
-        >>> sorted(order.stretch(0, 6)), {row // 2 for row in order.stretch(2, 4)} in ({0}, {1}, {2})
+        >>> sorted(order.index_range(0, 6)), {row // 2 for row in order.index_range(2, 4)} in ({0}, {1}, {2})
         ([0, 1, 2, 3, 4, 5], True)
     """
 
@@ -81,7 +81,7 @@ class ChunkOrder:
         self._ends = np.append(ends[window - 1 : -1 : window], self._begins[-1])  # ends of windows
         self._rows: tuple[int, list[int]] = (-1, [])
 
-    def stretch(self, start: int, stop: int) -> list[int]:
+    def index_range(self, start: int, stop: int) -> list[int]:
         """Returns the rows at positions `start` to `stop - 1`."""
         return [self.at(position) for position in range(start, stop)]
 
@@ -330,7 +330,7 @@ class ChunkedFlow(RecordFlow):
         try:
             yield from self._lst.in_order(start)
         except Exception as error:
-            blame(error, self)
+            record_origin(error, self)
             raise
 
     def _order(self, epoch: Epoch) -> Any:

@@ -43,9 +43,9 @@ def tables_of(df: Any, rows: int, path: URL, kind: str) -> Iterator[Any]:
     begin, columns = 0, _Columns(kind)
     with SpooledTemporaryFile(_IN_MEMORY) as file:
         waiting = _Waiting(file)
-        while stretch := list(islice(datapoints, rows)):
-            table = columns.table(stretch, begin)
-            begin += len(stretch)
+        while index_range := list(islice(datapoints, rows)):
+            table = columns.table(index_range, begin)
+            begin += len(index_range)
             if columns.known():
                 yield from waiting.tables(columns.schema())
                 yield _retyped(table, columns.schema())

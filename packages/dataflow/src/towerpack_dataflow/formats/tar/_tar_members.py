@@ -100,7 +100,7 @@ def sample_members(file: StoredFile) -> list[SampleMember]:
     for number, member in enumerate(members):
         if key_of(member.name) is None:
             continue
-        real = links.followed(number)
+        real = links.resolve(number)
         if real is not None:
             found.append(SampleMember(member.name, real.place, member.archive))
     return found
@@ -188,7 +188,7 @@ class _Links:
                 self._numbers.setdefault(name, []).append(number)
                 self._folders.update(_parents(name))
 
-    def followed(self, number: int) -> _Member | None:
+    def resolve(self, number: int) -> _Member | None:
         """Returns the file of a member, after following links; `None` if that is a folder.
 
         Raises:

@@ -76,8 +76,8 @@ class _SparseRows(Records):
 
     def _row(self, index: int) -> list[Any]:
         row = np.zeros(self._width)
-        stretch = slice(self._begins[index], self._begins[index + 1])
-        row[self._columns[stretch]] = self._values[stretch]
+        index_range = slice(self._begins[index], self._begins[index + 1])
+        row[self._columns[index_range]] = self._values[index_range]
         return [row, self._labels[index]]
 
 

@@ -142,7 +142,7 @@ class CacheData(ProxyDataFlow):
         length = self._whole_length(below)
         order = self._order(epoch, length)
         for low in range(start, length, _CHUNK):
-            for index in order.stretch(low, min(low + _CHUNK, length)):
+            for index in order.index_range(low, min(low + _CHUNK, length)):
                 yield self._one(below, index)
         self._storage.finish(length)
 

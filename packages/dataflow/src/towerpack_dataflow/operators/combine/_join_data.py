@@ -9,7 +9,7 @@ from ..._errors import JoinError, UnknownLengthError
 from ...flow._effect import Effect
 from ...flow._epoch import Epoch
 from ...flow._resume_marks import replayed
-from ...flow._user_code import blame
+from ...flow._user_code import record_origin
 from ...flow.provenance import Origin
 from ._combined_flow import CombinedFlow
 
@@ -48,7 +48,7 @@ class _SideBySide(CombinedFlow):
         try:
             return self._put_together(parts)
         except Exception as error:
-            blame(error, self)
+            record_origin(error, self)
             raise
 
     def origins(self, epoch: Epoch, index: int) -> list[Origin]:
@@ -59,7 +59,7 @@ class _SideBySide(CombinedFlow):
         try:
             yield from map(self._put_together, zip(*self._passes(epoch, [start] * len(self.df_lists))))
         except Exception as error:
-            blame(error, self)
+            record_origin(error, self)
             raise
 
     def _put_together(self, parts: tuple[Any, ...]) -> Any:

@@ -149,7 +149,7 @@ class TestDataSpeed(ProxyDataFlow):
         """Reads the datapoints once more and writes a timeline of all processes; prints a line.
 
         The file is in the trace event format of Chrome and Perfetto, its times are microseconds of
-        `CLOCK_MONOTONIC`, and workers are tracks. A span of a worker is a stretch of datapoints that it
+        `CLOCK_MONOTONIC`, and workers are tracks. A span of a worker is a range of datapoints that it
         produces or maps, with nested spans of each flow; a copy to the consumer; or a wait for a task, or for
         memory. The consumer's process has spans for its waits for workers, and for the flows that it reads
         itself. A process has at most 100,000 spans. Measure speed without a timeline: for small datapoints,

@@ -63,7 +63,7 @@ class _Pass:
         self.active = active
         self.start = start  # identifies its workers
         self.spec = tuple(active.spec._replace(trace=""))  # that directory is on this machine
-        self.tasks: dict[Any, tuple[_Worker, int, int]] = {}  # with the stretch
+        self.tasks: dict[Any, tuple[_Worker, int, int]] = {}  # with the range
         self.loads = [0] * workers
 
 
@@ -71,7 +71,7 @@ class _Pass:
 class RayPool:
     """Has the methods of `WorkerPool` used by flows, with actors in place of processes.
 
-    A lost worker is replaced, and its stretches are handed out again: a stretch is a function of (seed,
+    A lost worker is replaced, and its ranges are handed out again: a range is a function of (seed,
     epoch, index), so the datapoints are the same. Outstanding results of a lost worker are ignored, so each
     datapoint comes once.
 
@@ -132,7 +132,7 @@ class RayPool:
 
         Raises:
             ClusterError: Ray was shut down in the meantime.
-            WorkerDiedError: workers were lost repeatedly at one stretch, or were ended by `close()`.
+            WorkerDiedError: workers were lost repeatedly at one range, or were ended by `close()`.
         """
         ray = _connected_ray()
         running = self._begin(this)
@@ -168,10 +168,10 @@ class RayPool:
                 if reference in this.tasks:  # an earlier one may have revealed that the worker is lost
                     self._accept(ray, this, reference)
         while (worker := self._least_busy(this)) is not None:
-            stretch = this.active.dispatcher.hand_out()
-            if stretch is None:
+            index_range = this.active.dispatcher.next_range()
+            if index_range is None:
                 return
-            self._assign(worker, this, *stretch)
+            self._assign(worker, this, *index_range)
 
     def _check(self, this: _Pass) -> None:
         if not self.running or this.start != self._starts:

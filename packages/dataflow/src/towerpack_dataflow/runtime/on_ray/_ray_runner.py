@@ -49,7 +49,7 @@ class RayRunner(ParallelRunner):
         ClusterError: this process is not connected to a cluster, while iterating.
         ImportError: the extra `[ray]` is missing.
         SendError: the flow cannot be sent to a worker, while iterating; the text names the part.
-        WorkerDiedError: actors were lost repeatedly at one stretch, while iterating.
+        WorkerDiedError: actors were lost repeatedly at one range, while iterating.
 
     Example:
         >>> RayRunner([1, 2, 3], 4)  # doctest: +SKIP

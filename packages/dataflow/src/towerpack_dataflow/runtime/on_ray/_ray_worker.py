@@ -71,7 +71,7 @@ class RayWorker:
     def make(
         self, number: int, spec: tuple[Any, ...] | None, begin: int, end: int
     ) -> list[RayPart] | Failure:
-        """Makes the datapoints of a stretch, or the first ones.
+        """Makes the datapoints of a range, or the first ones.
 
         Args:
             number: number of the pass.

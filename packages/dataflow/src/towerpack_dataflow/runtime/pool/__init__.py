@@ -1,7 +1,7 @@
 """The workers of one flow and their passes, on the parent's side."""
 
 from ._active_pass import ActivePass, Chunk, Message, Pool
-from ._dispatcher import Dispatcher, Pace
+from ._dispatcher import Dispatcher, TaskSize
 from ._inline_pool import InlinePool
 from ._worker_group import WorkerGroup
 from ._worker_handle import PoolOptions, WorkerHandle
@@ -13,9 +13,9 @@ __all__ = [
     "Dispatcher",
     "InlinePool",
     "Message",
-    "Pace",
     "Pool",
     "PoolOptions",
+    "TaskSize",
     "WorkerGroup",
     "WorkerHandle",
     "WorkerPool",

@@ -53,13 +53,13 @@ class ActivePass:
 
     Args:
         spec: the values that determine its datapoints.
-        dispatcher: hands out its stretches.
-        source: yields the inputs sent with the stretches, if any; starts at the first datapoint of the
+        dispatcher: hands out its ranges.
+        source: yields the inputs sent with the ranges, if any; starts at the first datapoint of the
             dispatcher.
         source_marks: marks of the flow that `source` iterates over, which change during the pass.
         steady: whether nothing writes to datapoints of `source` after they are yielded.
         follower: makes the next pass, to prefetch once this one is handed out completely.
-        pinned: the only worker for its stretches; else any worker, or one for a stream.
+        pinned: the only worker for its ranges; else any worker, or one for a stream.
 
     Attributes:
         number: its number in messages.
@@ -106,10 +106,10 @@ class ActivePass:
         return news
 
     def inputs(self, begin: int, end: int, kept: bool) -> tuple[int, Any]:
-        """Returns the end of a stretch, shortened if the source ends earlier, and its inputs.
+        """Returns the end of a range, shortened if the source ends earlier, and its inputs.
 
         Args:
-            begin: the first datapoint of the stretch.
+            begin: the first datapoint of the range.
             end: the one after the last.
             kept: whether the inputs stay in this process, and are not pickled at once.
         """
@@ -154,7 +154,7 @@ class ActivePass:
         return on_error == "retry" and self._attempts[begin] < ATTEMPTS
 
     def take_back(self, begin: int, inputs: list[Any] | None) -> None:
-        """Takes a stretch back from a worker, to hand it out again."""
+        """Takes a range back from a worker, to hand it out again."""
         if inputs is not None:
             self._again[begin] = inputs
         self.dispatcher.take_back(begin)

@@ -6,7 +6,7 @@ import heapq
 from collections.abc import Iterable
 from typing import Generic, TypeVar, final
 
-__all__ = ["Dispatcher", "Pace"]
+__all__ = ["Dispatcher", "TaskSize"]
 
 T = TypeVar("T")
 
@@ -16,7 +16,7 @@ _MOST = 4096
 
 
 @final
-class Pace:
+class TaskSize:
     """The number of datapoints in a task, adapted to their time and size."""
 
     def __init__(self, most: int = _MOST, work: float = _WORK) -> None:
@@ -47,21 +47,21 @@ class Pace:
 
 @final
 class Dispatcher(Generic[T]):
-    """Hands out stretches of one pass, and yields their datapoints to the consumer, in order.
+    """Hands out ranges of one pass, and yields their datapoints to the consumer, in order.
 
-    A stretch may be completed in part; its rest is handed out again before anything else. The stretches
+    A range may be completed in part; its rest is handed out again before anything else. The ranges
     handed out and not consumed yet are bounded in number and in bytes, except for the one that the consumer
-    waits for: so the consumer can always continue, and neither a slow stretch nor a slow consumer fills the
+    waits for: so the consumer can always continue, and neither a slow range nor a slow consumer fills the
     memory.
 
     Args:
         start: the first datapoint.
         stop: the one after the last; `None` if unknown.
-        window: number of stretches that may be in progress or ready.
+        window: number of ranges that may be in progress or ready.
         budget: number of bytes that may be in progress or ready.
         ordered: whether datapoints leave in order, or as they arrive.
-        done: stretches `(begin, end)` after `start` already delivered to the consumer.
-        longest: the largest number of datapoints in a stretch; `None` for as many as justify a message.
+        done: ranges `(begin, end)` after `start` already delivered to the consumer.
+        longest: the largest number of datapoints in a range; `None` for as many as justify a message.
         work: seconds of work that justify a message.
     """
 
@@ -92,7 +92,7 @@ class Dispatcher(Generic[T]):
             if begin > self._fresh:
                 self._rests.append((self._fresh, begin))
             self._fresh = end
-        self.pace = Pace(longest or _MOST, work)
+        self.task_size = TaskSize(longest or _MOST, work)
 
     @property
     def due(self) -> int:
@@ -101,7 +101,7 @@ class Dispatcher(Generic[T]):
 
     @property
     def exhausted(self) -> bool:
-        """Whether all stretches are handed out, up to the known end."""
+        """Whether all ranges are handed out, up to the known end."""
         return not self._rests and self._stop is not None and self._fresh >= self._stop
 
     @property
@@ -124,24 +124,24 @@ class Dispatcher(Generic[T]):
 
     @property
     def idle(self) -> bool:
-        """Whether no stretch is in progress."""
+        """Whether no range is in progress."""
         return not self._flying
 
     def held_bytes(self) -> float:
         """Returns the bytes of all ready datapoints, plus an estimate for those in progress."""
-        return self._ready_bytes + sum(self._flying.values()) * self.pace.bytes
+        return self._ready_bytes + sum(self._flying.values()) * self.task_size.bytes
 
-    def hand_out(self, budget: int | None = None) -> tuple[int, int] | None:
-        """Returns the next stretch `(begin, end)`; `None` without a stretch or without room for it."""
+    def next_range(self, budget: int | None = None) -> tuple[int, int] | None:
+        """Returns the next range `(begin, end)`; `None` without a range or without room for it."""
         if self._rests:
             begin, rest = heapq.heappop(self._rests)
-            end = min(begin + self.pace.count, rest)
+            end = min(begin + self.task_size.count, rest)
             if end < rest:
                 heapq.heappush(self._rests, (end, rest))
         elif self.exhausted or not self._room(self._budget if budget is None else budget):
             return None
         else:
-            begin, end = self._fresh, self._fresh + self.pace.count
+            begin, end = self._fresh, self._fresh + self.task_size.count
             if self._stop is not None:
                 end = min(end, self._stop)
             self._fresh = end
@@ -151,7 +151,7 @@ class Dispatcher(Generic[T]):
     def complete(
         self, begin: int, end: int, made: T, size: int = 0, seconds: float = 0.0, going_on: bool = False
     ) -> None:
-        """Accepts `made`, the datapoints from `begin` to `end`, which may be a part of the stretch.
+        """Accepts `made`, the datapoints from `begin` to `end`, which may be a part of the range.
 
         The rest is handed out again, unless its worker is `going_on`, that is, continues with it.
         """
@@ -160,20 +160,20 @@ class Dispatcher(Generic[T]):
             self._flying[end] = limit - end
         elif end < limit and (self._stop is None or end < self._stop):
             heapq.heappush(self._rests, (end, limit))
-        self.pace.learn(end - begin, seconds, size)
+        self.task_size.learn(end - begin, seconds, size)
         if self._stop is not None and begin > self._stop:
             return
         self._ready[begin] = (end, size, made)
         self._ready_bytes += size
 
     def take_back(self, begin: int) -> None:
-        """Hands a stretch out again, before anything else."""
+        """Hands a range out again, before anything else."""
         end = begin + self._flying.pop(begin)
         if self._stop is None or begin < self._stop:
             heapq.heappush(self._rests, (begin, end))
 
     def divide(self, begin: int) -> None:
-        """Splits a stretch in progress into stretches of one datapoint each."""
+        """Splits a range in progress into ranges of one datapoint each."""
         for number in range(begin, begin + self._flying.pop(begin)):
             self._flying[number] = 1
 

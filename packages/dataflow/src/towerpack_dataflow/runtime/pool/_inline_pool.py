@@ -43,9 +43,9 @@ class InlinePool:
         handler.open(this.number, this.spec)
         dispatcher = this.dispatcher
         while not dispatcher.finished:
-            stretch = dispatcher.hand_out()
-            if stretch is not None:
-                self._make(handler, this, *stretch)
+            index_range = dispatcher.next_range()
+            if index_range is not None:
+                self._make(handler, this, *index_range)
             while (chunk := dispatcher.take()) is not None:
                 yield chunk
         if this.source_error is not None:

@@ -45,10 +45,10 @@ class PoolOptions(NamedTuple):
 
 @final
 class _Task(NamedTuple):
-    """A stretch assigned to a worker.
+    """A range assigned to a worker.
 
     Attributes:
-        begin, end: bounds of the stretch.
+        begin, end: bounds of the range.
         epoch: epoch of its pass.
         since: time at which the worker received it, or sent a part of it.
         number: number of its pass.
@@ -123,7 +123,7 @@ class WorkerHandle:
     def begin(
         self, number: int, begin: int, end: int, spec: PassSpec, inputs: list[Any] | None = None
     ) -> None:
-        """Records a new task: a stretch of pass `number`."""
+        """Records a new task: a range of pass `number`."""
         first = not spec.addressable and number not in self._streams
         if first:
             self._streams = {number, *(self._streams & self.open_passes)}

@@ -1,4 +1,4 @@
-"""The workers of one runner on the parent's side: distribution of stretches and delivery of results."""
+"""The workers of one runner on the parent's side: distribution of ranges and delivery of results."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ class WorkerPool:
             if not self._waiting and any(map(is_stuck, self._workers)):
                 self._read(poll.wait(0.0) or ())  # results may have arrived unnoticed
         with self._closing_if_interrupted():
-            self._hand_out(this)
+            self._fill_tasks(this)
             with self._lock:
                 self._check(this)
                 # Other threads may have read all results since: then nothing would end the wait.
@@ -195,8 +195,8 @@ class WorkerPool:
                     with self._hearing(worker):
                         worker.channel.send(("close", this.number))
 
-    def _hand_out(self, this: ActivePass) -> None:
-        self._hand_out_of(this, self._options.prefetch_bytes)
+    def _fill_tasks(self, this: ActivePass) -> None:
+        self._fill_tasks_of(this, self._options.prefetch_bytes)
         if not this.dispatcher.exhausted or this.follower is None:
             return
         with self._lock:
@@ -209,16 +209,16 @@ class WorkerPool:
             ahead = this.next if self._ahead is this.next else None
             left = self._options.prefetch_bytes - int(this.dispatcher.held_bytes())
         if ahead is not None:
-            self._hand_out_of(ahead, left)
+            self._fill_tasks_of(ahead, left)
 
-    def _hand_out_of(self, this: ActivePass, budget: int) -> None:
+    def _fill_tasks_of(self, this: ActivePass, budget: int) -> None:
         inputs = None
         while True:
             with self._lock:
-                stretch = None if not self._has_room(this) else this.dispatcher.hand_out(budget)
-            if stretch is None:
+                index_range = None if not self._has_room(this) else this.dispatcher.next_range(budget)
+            if index_range is None:
                 return
-            begin, end = stretch
+            begin, end = index_range
             if this.source is not None:
                 # Not under the lock: the flow read here may be slow.
                 end, inputs = this.inputs(begin, end, self._options.start_method == "thread")
@@ -228,8 +228,8 @@ class WorkerPool:
                 self._assign(this, begin, end, inputs)
 
     def _has_room(self, this: ActivePass) -> bool:
-        pace = this.dispatcher.pace
-        depth = min(max(_QUEUED / max(pace.seconds * pace.count, 1e-9), _FEWEST), _MOST)
+        task_size = this.dispatcher.task_size
+        depth = min(max(_QUEUED / max(task_size.seconds * task_size.count, 1e-9), _FEWEST), _MOST)
         worker = self._group.least_busy(this.pinned)
         return (
             worker is not None and worker.load < int(depth) and not (this.pinned is None and is_stuck(worker))

@@ -16,12 +16,12 @@ from ._small_datapoints import FEWEST, LARGEST, PLAIN, ColumnTable, column, comp
 
 __all__ = ["Collected", "DatapointList", "QuickList", "SteadyList"]
 
-_SAMPLE = 8  # arrays to examine, from each end of a stretch
+_SAMPLE = 8  # arrays to examine, from each end of a range
 _BASE, _HAS_OBJECTS = attrgetter("base"), attrgetter("dtype.hasobject")
 
 
 class Collected(ABC):
-    """Collects the datapoints of a stretch; abstract."""
+    """Collects the datapoints of a range; abstract."""
 
     @abstractmethod
     def __len__(self) -> int:
@@ -207,7 +207,7 @@ class DatapointList(Collected):
 
     Small uniform datapoints are split into columns at once, which makes a snapshot and half of the message.
     For datapoints that stay in the process, columns pay only if arrays must be copied anyway; the first
-    datapoint of a stretch decides.
+    datapoint of a range decides.
 
     Args:
         count: expected number of datapoints.

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 
-from ..._errors import ParcelError
+from ..._errors import PayloadError
 
 __all__ = ["MappedArray", "mapped_array"]
 
@@ -66,7 +66,7 @@ def _mapped_again(path: str, inode: int, size: int, offset: int, *outline: Any) 
     with open(path, "rb") as file:
         found = os.fstat(file.fileno())
         if (found.st_ino, found.st_size) != (inode, size):
-            raise ParcelError(
+            raise PayloadError(
                 f"the mapped file {path} of an array was replaced or has changed its length; "
                 "do not change the file while workers read it"
             )

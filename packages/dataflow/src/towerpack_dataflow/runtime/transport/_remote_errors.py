@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, final
 
 from ..._errors import WorkerError
 from ...flow._flow import DataFlow
-from ...flow._user_code import blame, blamed_place
+from ...flow._user_code import error_path, record_origin
 from ...storage import dump_by_value
 
 __all__ = ["Failure", "WorkerTraceback", "pack_error", "unpack_error"]
@@ -56,7 +56,7 @@ def pack_error(error: BaseException, flow: DataFlow | None = None, *, in_process
         in_process: whether it is only passed to another thread.
     """
     trace = "".join(traceback.format_exception(error))
-    place = blamed_place(error, flow) if flow is not None else ()
+    place = error_path(error, flow) if flow is not None else ()
     summary = traceback.format_exception_only(error)[-1].strip()
     if in_process:
         return Failure(b"", summary, trace, place, error)
@@ -75,7 +75,7 @@ def unpack_error(failure: Failure, flow: DataFlow | None = None) -> BaseExceptio
     if flow is not None and isinstance(error, Exception):
         for number in failure.place:
             flow = flow.children()[number]
-        blame(error, flow)
+        record_origin(error, flow)
     return error
 
 

@@ -19,8 +19,8 @@ from ._task_messages import PassSpec, TaskResult, marks_throughout
 
 __all__ = ["ReadTaskHandler"]
 
-_PATIENCE = 0.02  # seconds after which a part of a stretch is sent; other workers may take the rest
-_LONGEST_CAUTION = 2**10  # stretches
+_PATIENCE = 0.02  # seconds after which a part of a range is sent; other workers may take the rest
+_LONGEST_CAUTION = 2**10  # ranges
 _AT_ONCE = 32  # datapoints between two reads of the clock
 _QUICK = 5e-4  # time limit for that many, in seconds
 
@@ -90,15 +90,15 @@ class ReadTaskHandler(TaskHandler):
         del self._passes[number]
 
     def make(self, number: int, begin: int, end: int, inputs: Any) -> tuple[TaskResult, Any]:
-        """Reads the stretch, or the part that fits into a task's time."""
+        """Reads the range, or the part that fits into a task's time."""
         this = self._passes[number]
         if self._seeded is not this and not self._in_thread:
             set_seeds_below(self._flow, this.spec.seeds)
             self._seeded = this
         clock = perf_counter()
         before = None if this.spec.addressable else this.marks()
-        stretch, made = self._collected(this, begin, end)
-        position, skipped, failed_at, failure = stretch[1:]
+        read_range, made = self._collected(this, begin, end)
+        position, skipped, failed_at, failure = read_range[1:]
         retried = len(failed_at) if self.on_error == "retry" else 0
         seconds = perf_counter() - clock
         going_on = before is not None and position < end and not this.ended and failure is None
@@ -114,24 +114,24 @@ class ReadTaskHandler(TaskHandler):
             made,
         )
 
-    def _collected(self, this: _ReadPass, begin: int, end: int) -> tuple[_Stretch, Any]:
-        """Reads a stretch and also returns its datapoints, unchanged since the flow yielded them."""
+    def _collected(self, this: _ReadPass, begin: int, end: int) -> tuple[_ReadRange, Any]:
+        """Reads a range and also returns its datapoints, unchanged since the flow yielded them."""
         if self._steady:
-            stretch = self._read(this, begin, end, SteadyList())
-            return stretch, stretch.made.take()
+            read_range = self._read(this, begin, end, SteadyList())
+            return read_range, read_range.made.take()
         if this.spec.addressable and not self._caution.advised():
-            stretch = self._read(this, begin, end, QuickList(self._in_thread))
-            made = stretch.made.take()
-            if len(stretch.made) > 1:
+            read_range = self._read(this, begin, end, QuickList(self._in_thread))
+            made = read_range.made.take()
+            if len(read_range.made) > 1:
                 self._caution.learn(made is None)
             if made is not None:
-                return stretch, made
+                return read_range, made
             this.restart()  # the flow may have overwritten earlier datapoints: make them again
-        stretch = self._read(this, begin, end, DatapointList(end - begin, self._in_thread))
-        return stretch, stretch.made.take()
+        read_range = self._read(this, begin, end, DatapointList(end - begin, self._in_thread))
+        return read_range, read_range.made.take()
 
-    def _read(self, this: _ReadPass, begin: int, end: int, made: Collected) -> _Stretch:
-        """Reads a stretch, or the part that fits into a task's time; `on_error` decides about errors."""
+    def _read(self, this: _ReadPass, begin: int, end: int, made: Collected) -> _ReadRange:
+        """Reads a range, or the part that fits into a task's time; `on_error` decides about errors."""
         late = perf_counter() + _PATIENCE
         skipped: list[tuple[int, str]] = []
         failed_at: list[int] = []
@@ -151,15 +151,15 @@ class ReadTaskHandler(TaskHandler):
                     position += 1
                 else:
                     failure = self.packed(error, self._flow)
-        return _Stretch(made, position, skipped, failed_at, failure)
+        return _ReadRange(made, position, skipped, failed_at, failure)
 
 
 @final
 class _Caution:
-    """Chooses the stretches to collect with snapshots from the start, based on earlier stretches.
+    """Chooses the ranges to collect with snapshots from the start, based on earlier ranges.
 
     A flow that reuses memory always does so, while one with repeated rows only occasionally looks like it: so
-    after each stretch that had to be made twice, the caution lasts four times as long.
+    after each range that had to be made twice, the caution lasts four times as long.
     """
 
     def __init__(self) -> None:
@@ -176,8 +176,8 @@ class _Caution:
 
 
 @final
-class _Stretch(NamedTuple):
-    """The datapoints that were read, the end of the stretch, and the skipped and failed datapoints."""
+class _ReadRange(NamedTuple):
+    """The datapoints that were read, the end of the range, and the skipped and failed datapoints."""
 
     made: Collected
     position: int

@@ -34,7 +34,7 @@ class SingleSends:
         self._inputs = inputs
 
     def deliver(self, result: TaskResult, made: list[Any]) -> bool:
-        """Sends all; returns whether the rest of the stretch is still wanted.
+        """Sends all; returns whether the rest of the range is still wanted.
 
         Raises:
             PeerGoneError: the parent has closed the connection.

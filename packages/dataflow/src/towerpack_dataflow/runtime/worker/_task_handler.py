@@ -37,7 +37,7 @@ class WorkerInfo(NamedTuple):
 
 
 @final
-class _Here(threading.local):
+class _CurrentWorker(threading.local):
     """The values of this thread."""
 
     info: WorkerInfo | None = None
@@ -48,7 +48,7 @@ class _Process:
     """The values shared by all threads of a worker process; set once at its start."""
 
     info: WorkerInfo | None = None
-    here = _Here()
+    here = _CurrentWorker()
 
 
 def get_worker_info() -> WorkerInfo | None:
@@ -131,7 +131,7 @@ class TaskHandler(ABC):
 
     @abstractmethod
     def make(self, number: int, begin: int, end: int, inputs: Any) -> tuple[TaskResult, list[Any]]:
-        """Makes the datapoints of a stretch, or the first ones."""
+        """Makes the datapoints of a range, or the first ones."""
 
 
 class WorkerService(ABC):

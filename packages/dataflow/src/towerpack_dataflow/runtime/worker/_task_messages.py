@@ -54,14 +54,14 @@ class PassSpec(NamedTuple):
 
 @final
 class TaskResult(NamedTuple):
-    """The result of a task: a stretch of datapoints of one pass. The datapoints are sent along with it.
+    """The result of a task: a range of datapoints of one pass. The datapoints are sent along with it.
 
     Attributes:
         number: number of the pass.
         begin, end: bounds of the processed datapoints.
         seconds: time it took.
         ended: whether the pass has ended.
-        going_on: whether the worker continues with the rest of the stretch: a stream cannot be handed to
+        going_on: whether the worker continues with the rest of the range: a stream cannot be handed to
             others.
         marks: for a stream: the marks to resume from anywhere among these datapoints; see `marks_throughout`.
         final_marks: for an ended stream: its last marks.
@@ -90,7 +90,7 @@ class TaskResult(NamedTuple):
 
 
 def marks_throughout(before: Marks, after: Marks) -> Marks:
-    """Returns the marks valid from `before` a stretch to `after` it.
+    """Returns the marks valid from `before` a range to `after` it.
 
     Marks made before serve any later place. New ones show that a flow drops datapoints; a reader of the state
     needs this even if they stand too far ahead to resume from.

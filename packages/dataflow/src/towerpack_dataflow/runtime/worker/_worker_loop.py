@@ -238,7 +238,7 @@ class WorkerLoop:
             self._tasks.appendleft((number, result.end, end, message))
 
     def _delivered(self, result: TaskResult, made: Any, inputs: list[Any] | None) -> bool:
-        """Sends a result; returns whether the rest of its stretch is still wanted."""
+        """Sends a result; returns whether the rest of its range is still wanted."""
         try:
             self._send(result, made)
         except PeerGoneError:

@@ -7,14 +7,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, final
 
-__all__ = ["HandOut", "Parcel"]
+__all__ = ["Payload", "ShardQueue"]
 
 _MOST_CREDIT = 2**12  # limit for one receiver, for any request
 
 
 @final
 @dataclass(frozen=True, eq=False, slots=True)
-class Parcel:
+class Payload:
     """A datapoint in transit.
 
     Attributes:
@@ -33,13 +33,13 @@ class _Session:
 
     credit: int
     heard: float
-    held: dict[int, Parcel] = field(default_factory=dict)
+    held: dict[int, Payload] = field(default_factory=dict)
     sent: int = 0
     taken: int = 0
 
 
 @final
-class HandOut:
+class ShardQueue:
     """Assigns each datapoint of a pass to one receiver, and to another one if that is lost.
 
     A receiver holds at most as many datapoints as its credit. A datapoint counts as handed out when its
@@ -47,21 +47,21 @@ class HandOut:
     one begins. A plain class, without sockets and clock.
 
     Example:
-        >>> passes = HandOut()
+        >>> passes = ShardQueue()
         >>> passes.join("a", credit=1, now=0.0)
-        >>> passes.supply(Parcel(0, []))
-        >>> [(name, parcel.index) for name, parcel in passes.assignments()]
+        >>> passes.supply(Payload(0, []))
+        >>> [(name, payload.index) for name, payload in passes.assignments()]
         [('a', 0)]
         >>> passes.leave("a")
         >>> passes.join("b", credit=1, now=0.0)
-        >>> [(name, parcel.index) for name, parcel in passes.assignments()]
+        >>> [(name, payload.index) for name, payload in passes.assignments()]
         [('b', 0)]
     """
 
     def __init__(self) -> None:
         self.number = 0  # number of the current pass
         self._sessions: dict[Any, _Session] = {}
-        self._waiting: deque[Parcel] = deque()
+        self._waiting: deque[Payload] = deque()
         self._supplied = False
 
     @property
@@ -75,9 +75,9 @@ class HandOut:
             return False
         return any(len(session.held) < session.credit for session in self._sessions.values())
 
-    def supply(self, parcel: Parcel) -> None:
+    def supply(self, payload: Payload) -> None:
         """Adds the next datapoint of the pass."""
-        self._waiting.append(parcel)
+        self._waiting.append(payload)
 
     def end_supply(self) -> None:
         """Marks the end of the pass's datapoints."""
@@ -119,7 +119,7 @@ class HandOut:
         """Returns the sessions with their last message before `moment`."""
         return [name for name, session in self._sessions.items() if session.heard < moment]
 
-    def assignments(self) -> Iterator[tuple[Any, Parcel]]:
+    def assignments(self) -> Iterator[tuple[Any, Payload]]:
         """Assigns datapoints to the receivers, first to those that hold the fewest."""
         while self._waiting:
             free = [
@@ -128,10 +128,10 @@ class HandOut:
             if not free:
                 return
             _, name = min(free, key=lambda pair: pair[0])
-            session, parcel = self._sessions[name], self._waiting.popleft()
-            session.held[parcel.index] = parcel
+            session, payload = self._sessions[name], self._waiting.popleft()
+            session.held[payload.index] = payload
             session.sent += 1
-            yield name, parcel
+            yield name, payload
 
     def end_pass(self) -> list[Any] | None:
         """Starts the next pass if this one is over; returns the receivers to notify.

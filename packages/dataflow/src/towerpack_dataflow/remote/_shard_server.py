@@ -14,9 +14,9 @@ import zmq
 
 from .._errors import MessageError, RemoteError
 from ..formats.encoding import pack_message, unpack_message
-from ._hand_out import HandOut, Parcel
+from ._shard_queue import Payload, ShardQueue
 
-__all__ = ["HandOutService"]
+__all__ = ["ShardServer"]
 
 _log = logging.getLogger("towerpack_dataflow")
 
@@ -28,7 +28,7 @@ _AHEAD = 2  # datapoints made ready before a receiver requests them
 
 
 @final
-class HandOutService:
+class ShardServer:
     """Hands out datapoints over a socket in a thread, while another thread makes them.
 
     Args:
@@ -39,9 +39,9 @@ class HandOutService:
 
     def __init__(self, socket: zmq.Socket, run: bytes, lease: float) -> None:
         self._socket, self._run, self._lease = socket, run, lease
-        self._passes = HandOut()
+        self._passes = ShardQueue()
         self._limits: dict[bytes, int] = {}
-        self._supply: Queue[Parcel | None] = Queue(_AHEAD)
+        self._supply: Queue[Payload | None] = Queue(_AHEAD)
         self._failure: tuple[str, str] | None = None
         self._last_pass: int | None = None
         self._stopping = False
@@ -53,13 +53,13 @@ class HandOutService:
         self._thread = threading.Thread(target=self._run_thread, name="towerpack hand-out", daemon=True)
         self._thread.start()
 
-    def put(self, parcel: Parcel | None) -> None:
+    def put(self, payload: Payload | None) -> None:
         """Adds the next datapoint, or the end of the pass; waits while enough are ready.
 
         Raises:
             RemoteError: the service has ended with an error.
         """
-        self._supply.put(parcel)
+        self._supply.put(payload)
         self._notify()
         self._check()
 
@@ -124,7 +124,7 @@ class HandOutService:
             if self._socket in ready:
                 self._receive()
             self._expire()
-            self._hand_out()
+            self._shard_queue()
             self._tell_failure()
         self._tell_failure()
 
@@ -185,18 +185,18 @@ class HandOutService:
         self._limits[name] = limit
         self._passes.join(name, credit, now)
 
-    def _hand_out(self) -> None:
+    def _shard_queue(self) -> None:
         for _ in range(100):  # then it is the turn of the receivers
             if not self._passes.wants_more():
                 break
             try:
-                parcel = self._supply.get_nowait()
+                payload = self._supply.get_nowait()
             except Empty:
                 break
-            if parcel is None:
+            if payload is None:
                 self._passes.end_supply()
             else:
-                self._passes.supply(parcel)
+                self._passes.supply(payload)
             self._assign()
         self._assign()
         ended = self._passes.end_pass()
@@ -207,12 +207,14 @@ class HandOutService:
             self._over.set()
 
     def _assign(self) -> None:
-        for name, parcel in self._passes.assignments():
-            size = sum(memoryview(frame).nbytes for frame in parcel.frames)
+        for name, payload in self._passes.assignments():
+            size = sum(memoryview(frame).nbytes for frame in payload.frames)
             if size <= self._limits[name]:
-                self._socket.send_multipart([name, *parcel.frames], copy=False)
+                self._socket.send_multipart([name, *payload.frames], copy=False)
                 continue
-            text = f"datapoint {parcel.index} has {size} bytes, the limit is {self._limits[name]} (max_bytes)"
+            text = (
+                f"datapoint {payload.index} has {size} bytes, the limit is {self._limits[name]} (max_bytes)"
+            )
             self._send(name, ("refused", text))
             self._leave(name)
 

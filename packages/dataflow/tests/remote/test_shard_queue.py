@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from towerpack_dataflow.remote._hand_out import HandOut, Parcel
+from towerpack_dataflow.remote._shard_queue import Payload, ShardQueue
 
 NAMES = ("a", "b", "c")
 EVENTS = st.lists(
@@ -12,21 +12,21 @@ EVENTS = st.lists(
 )
 
 
-def parcels(count):
-    return [Parcel(index, []) for index in range(count)]
+def payloads(count):
+    return [Payload(index, []) for index in range(count)]
 
 
 def indices(passes):
-    return [(name, parcel.index) for name, parcel in passes.assignments()]
+    return [(name, payload.index) for name, payload in passes.assignments()]
 
 
 @given(EVENTS, st.integers(0, 6), st.integers(1, 3))
 def test_all_are_taken_once_in_any_course_of_events(events, count, credit):
-    passes, supply, taken, held = HandOut(), parcels(count), [], {name: [] for name in NAMES}
+    passes, supply, taken, held = ShardQueue(), payloads(count), [], {name: [] for name in NAMES}
 
-    def hand_out():
-        for name, parcel in passes.assignments():
-            held[name].append(parcel.index)
+    def assign():
+        for name, payload in passes.assignments():
+            held[name].append(payload.index)
 
     def take(name):
         passes.take(name, held[name])
@@ -49,14 +49,14 @@ def test_all_are_taken_once_in_any_course_of_events(events, count, credit):
                 leave(silent)
         elif passes.wants_more() and supply:
             passes.supply(supply.pop(0))
-        hand_out()
+        assign()
         assert all(len(held[name]) <= credit for name in NAMES)
 
     for event, name in events:
         do(event, name)
     passes.join("last", 100, 0.0)
     held["last"] = []
-    hand_out()
+    assign()
     while supply:
         do("supply", "last")
     passes.end_supply()
@@ -67,21 +67,21 @@ def test_all_are_taken_once_in_any_course_of_events(events, count, credit):
 
 
 def test_a_receiver_holds_at_most_its_credit_and_the_one_with_the_fewest_is_first():
-    passes = HandOut()
+    passes = ShardQueue()
     passes.join("a", 2, 0.0)
     passes.join("b", 1, 0.0)
-    for parcel in parcels(5):
-        passes.supply(parcel)
+    for payload in payloads(5):
+        passes.supply(payload)
     assert indices(passes) == [("a", 0), ("b", 1), ("a", 2)]
     passes.take("b", [1])
     assert indices(passes) == [("b", 3)]
 
 
 def test_datapoints_of_a_lost_receiver_come_first_and_in_order():
-    passes = HandOut()
+    passes = ShardQueue()
     passes.join("a", 3, 0.0)
-    for parcel in parcels(5):
-        passes.supply(parcel)
+    for payload in payloads(5):
+        passes.supply(payload)
     indices(passes)
     passes.take("a", [1])
     passes.leave("a")
@@ -90,7 +90,7 @@ def test_datapoints_of_a_lost_receiver_come_first_and_in_order():
 
 
 def test_an_empty_pass_waits_for_a_receiver():
-    passes = HandOut()
+    passes = ShardQueue()
     passes.end_supply()
     assert passes.end_pass() is None
     passes.join("a", 1, 0.0)
@@ -99,10 +99,10 @@ def test_an_empty_pass_waits_for_a_receiver():
 
 
 def test_a_heartbeat_counts_sent_and_taken_datapoints():
-    passes = HandOut()
+    passes = ShardQueue()
     passes.join("a", 2, 0.0)
-    for parcel in parcels(2):
-        passes.supply(parcel)
+    for payload in payloads(2):
+        passes.supply(payload)
     indices(passes)
     passes.take("a", [0, 7])
     assert passes.hear("a", 5.0, credit=3) == (2, 1)
