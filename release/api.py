@@ -1,8 +1,8 @@
 """Holds the public names of the wheels to those that were written down at the last release.
 
 `python -m release.api` fails if a name, an argument or a default that `api/<wheel>.json` has is gone or
-different, and the wheel has no fragment of type `breaking` that names it. `--write` writes what is public
-now; `--write layers` of one wheel.
+different, and the wheel has no fragment of type `breaking` or `deprecated` that names it. `--write` writes
+the present public names; `--write layers` those of one wheel.
 """
 
 from __future__ import annotations
@@ -61,7 +61,10 @@ def write(wheel: str, surface: Surface, root: Path = ROOT) -> Path:
 
 
 def unannounced(changes: Iterable[Breaking], root: Path = ROOT) -> Iterator[Breaking]:
-    """Yields those changes that no fragment of type `breaking` of their wheel names."""
+    """Yields those changes that no fragment of type `breaking` or `deprecated` of their wheel names.
+
+    A deprecated name works by an alias, which the surface does not show.
+    """
     words = {package_of(wheel): _words(wheel, root) for wheel in WHEELS}
     for change in changes:
         if change.short_name not in words[change.name.partition(".")[0]]:
@@ -69,7 +72,8 @@ def unannounced(changes: Iterable[Breaking], root: Path = ROOT) -> Iterator[Brea
 
 
 def _words(wheel: str, root: Path) -> set[str]:
-    fragments = (root / "packages" / wheel / "changes").glob("*.breaking.md")
+    fragments = (root / "packages" / wheel / "changes").glob("*.md")
+    fragments = [path for path in fragments if path.name.endswith((".breaking.md", ".deprecated.md"))]
     return {word for path in fragments for word in re.findall(r"\w+", path.read_text(encoding="utf-8"))}
 
 

@@ -184,8 +184,9 @@ def test_a_name_may_become_another_name_for_the_same() -> None:
     assert breaking_changes(before, now) == []
 
 
+@pytest.mark.parametrize("kind", ["breaking", "deprecated"])
 def test_what_breaks_needs_a_fragment_that_names_it(
-    planted: Path, capsys: pytest.CaptureFixture[str]
+    planted: Path, capsys: pytest.CaptureFixture[str], kind: str
 ) -> None:
     assert api.main(["--write"], planted) == 0
     assert api.main([], planted) == 0
@@ -198,7 +199,7 @@ def test_what_breaks_needs_a_fragment_that_names_it(
     fragments.mkdir()
     (fragments / "sizes.feature.md").write_text("`layer` takes `size=`.")
     assert api.main([], planted) == 1
-    (fragments / "sizes.breaking.md").write_text("`layer` takes `size=`, which was `units=`.")
+    (fragments / f"sizes.{kind}.md").write_text("`layer` takes `size=`, which was `units=`.")
     assert api.main([], planted) == 0
     assert "announced  towerpack_layers.layer" in capsys.readouterr().out
 
