@@ -74,7 +74,9 @@ def load_weights(path: str | Path, rules: Iterable[Rule]) -> dict[str, np.ndarra
         _, target, axes = compiled[number]
         if target is None:
             continue
-        renamed = re.sub(r"\{(\w+)\}", lambda place, match=match: match[place[1]], target)
+        renamed = target
+        for word, found in match.groupdict().items():
+            renamed = renamed.replace(f"{{{word}}}", found)
         if renamed in arrays:
             raise CheckpointError(
                 f"{path}: two weights become {renamed!r}, the second is {name!r}. Change rules."

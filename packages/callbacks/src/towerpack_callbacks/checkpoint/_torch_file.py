@@ -14,7 +14,7 @@ import pickle
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, final
+from typing import Any, BinaryIO, Literal, NamedTuple, final
 
 import ml_dtypes
 import numpy as np
@@ -89,9 +89,9 @@ def _read_archive(path: Path) -> Any:
                 f"{path} is a TorchScript program. Save its tensors: "
                 "torch.save(torch.jit.load(path).state_dict(), path)."
             )
-        order = "<"
+        order: Literal["<", ">"] = "<"
         if f"{root}byteorder" in archive.namelist():
-            order = {b"little": "<", b"big": ">"}[archive.read(f"{root}byteorder")]
+            order = "<" if archive.read(f"{root}byteorder") == b"little" else ">"
         storages: dict[str, np.ndarray] = {}
 
         def storage(key: str, dtype: np.dtype[Any], count: int) -> np.ndarray:
@@ -110,7 +110,7 @@ def _read_old(path: Path, file: BinaryIO) -> Any:
         raise CheckpointError(f"{path} is not a file of torch.save.")
     _plain(file)
     system = _plain(file)
-    order = "<" if system["little_endian"] else ">"
+    order: Literal["<", ">"] = "<" if system["little_endian"] else ">"
     wanted: dict[str, tuple[np.dtype[Any], int]] = {}
 
     # The pickle comes before the bytes: it is read twice.
