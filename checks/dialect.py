@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 from itertools import chain
 
+import glossary
 import prose
 from source_files import ROOT, Module, modules, report
 
@@ -27,7 +28,9 @@ def main() -> None:
     """Runs all checks."""
     parsed = list(modules())
     bases = _base_names(parsed)
-    report(chain(chain.from_iterable(_module(module, bases) for module in parsed), _english(parsed)))
+    report(
+        chain(chain.from_iterable(_module(module, bases) for module in parsed), _english(parsed), _words())
+    )
 
 
 def _english(parsed: list[Module]) -> Iterator[str]:
@@ -38,6 +41,12 @@ def _english(parsed: list[Module]) -> Iterator[str]:
     yield from prose.excessive("docstrings", chain.from_iterable(map(prose.docstrings, parsed)))
     yield from prose.excessive("messages", chain.from_iterable(map(prose.messages, parsed)))
     yield from prose.excessive("paragraphs", chain.from_iterable(map(prose.paragraphs, pages)))
+
+
+def _words() -> Iterator[str]:
+    """No file and no public name has a word that the glossary has replaced."""
+    names = chain(glossary.file_names(), glossary.api_names())
+    yield from glossary.outdated(names, *glossary.replaced_words())
 
 
 def _module(module: Module, bases: set[str]) -> Iterator[str]:
