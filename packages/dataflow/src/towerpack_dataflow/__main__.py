@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from . import DataFlow, DataFlowError, TestDataSpeed
 from .cli import FLOW_HELP, CommandError, FlowNotFoundError, add_files, add_show, add_state, load_flow
-from .flow._tree_facts import known_length
+from .flow._tree_fingerprint import known_length
 from .sources._from_iterable import as_dataflow
 
 __all__ = ["main"]

@@ -12,7 +12,7 @@ from .. import _argument_checks as arguments
 from .._errors import ArgumentError
 from ..flow._columns import Columns, assembled
 from ..flow._epoch import Epoch
-from ..flow._tree_facts import known_length
+from ..flow._tree_fingerprint import known_length
 from ..flow._user_code import record_origin
 from ..flow.provenance import Origin
 from ..operators._proxy_flow import ProxyDataFlow

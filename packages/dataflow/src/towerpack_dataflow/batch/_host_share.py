@@ -8,7 +8,7 @@ from .._errors import StateError
 from ..flow._epoch import Epoch
 from ..flow._flow import DataFlow
 from ..flow._resume_marks import Mark
-from ..flow._tree_facts import known_length
+from ..flow._tree_fingerprint import known_length
 from ..flow._written_flow import WrittenFlow
 from ..operators._map_data import MapData
 from ..operators._proxy_flow import ProxyDataFlow

@@ -8,7 +8,7 @@ from typing import Any
 from .._errors import StateError
 from ..flow._epoch import Epoch
 from ..flow._flow import DataFlow
-from ..flow._tree_facts import known_length
+from ..flow._tree_fingerprint import known_length
 from ..operators._proxy_flow import ProxyDataFlow
 from ._batch_data import BatchData
 from ._host_share import BatchMark, hosts_of, keeps_indices, length_of_all, local_number
@@ -54,16 +54,16 @@ def refit(flow: DataFlow, state: Mapping[str, Any]) -> dict[str, Any]:
             f"received {state!r:.200}"
         )
     batches, epoch = _batches_of(flow, Epoch(state["epoch"], state["seed"]))
-    fact = state["flow"].get(epoch.key)
-    if not isinstance(fact, Mapping) or fact.get("kind") != "BatchData":
+    settings = state["flow"].get(epoch.key)
+    if not isinstance(settings, Mapping) or settings.get("kind") != "BatchData":
         raise StateError(f"the state is not of {flow!r}: it has no BatchData at {epoch.key or 'the top'!r}")
-    seen = _seen(batches, epoch, state, fact["batch_size"])
+    seen = _seen(batches, epoch, state, settings["batch_size"])
     given, exact = _given(batches, seen)
-    facts = {**state["flow"], epoch.key: {**fact, "batch_size": batches.identity()["batch_size"]}}
+    fingerprint = {**state["flow"], epoch.key: {**settings, "batch_size": batches.identity()["batch_size"]}}
     refitted = {key: value for key, value in state.items() if key != "marks"}
     if not exact:
         refitted["marks"] = {epoch.key: list(BatchMark(0, int(epoch), given, seen))}
-    return {**refitted, "index": given, "flow": facts}
+    return {**refitted, "index": given, "flow": fingerprint}
 
 
 def _batches_of(flow: DataFlow, epoch: Epoch) -> tuple[BatchData, Epoch]:

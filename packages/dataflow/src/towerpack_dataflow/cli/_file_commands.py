@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..flow._tree_facts import known_length
+from ..flow._tree_fingerprint import known_length
 from ..storage import open_url, printable
 from ._file_formats import FILE_HELP, format_of
 from ._state_commands import CommandError

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, final
 
 from ..flow._flow import DataFlow
-from ..flow._tree_facts import differences
+from ..flow._tree_fingerprint import differences
 from ..sources._from_iterable import as_dataflow
 from ._load_flow import FLOW_HELP, load_flow
 
@@ -123,10 +123,12 @@ def _states(value: Any) -> Iterator[Mapping[str, Any]]:
 def _described(state: Mapping[str, Any]) -> Iterator[str]:
     yield f"next: datapoint {state['index']} of epoch {state['epoch']}, seed {state['seed']}"
     yield f"format {state.get('version', 1)}"
-    for place, fact in state.get("flow", {}).items():
-        details = ", ".join(f"{name} {value}" for name, value in fact.items() if name != "kind")
+    for place, settings in state.get("flow", {}).items():
+        details = ", ".join(f"{name} {value}" for name, value in settings.items() if name != "kind")
         yield (
-            "  " * (place.count(".") + 2 if place else 1) + fact["kind"] + (f": {details}" if details else "")
+            "  " * (place.count(".") + 2 if place else 1)
+            + settings["kind"]
+            + (f": {details}" if details else "")
         )
     for place, seed in state.get("seeds", {}).items():
         yield f"separate seed at {place}: {seed}"

@@ -11,7 +11,7 @@ from ._epoch import Epoch
 from ._node import Node
 from ._position import Position
 from ._resume_marks import as_lists
-from ._tree_facts import Facts, differences, is_facts, tree_facts
+from ._tree_fingerprint import Fingerprint, differences, is_fingerprint, tree_fingerprint
 
 __all__ = [
     "FORMAT",
@@ -44,19 +44,19 @@ class Tree(NamedTuple):
         below: the flows below the root and their places, parents first. The root is left out, since its
             position holds this object: a reference cycle would keep its workers alive until the garbage
             collector runs.
-        facts: the description of the flows in a state.
+        fingerprint: the description of the flows in a state.
         live: whether datapoints of the flows cannot be read again.
     """
 
     below: list[tuple[str, Node]]
-    facts: Facts
+    fingerprint: Fingerprint
     live: bool
 
     @classmethod
     def of(cls, flow: Node) -> Tree:
         """Builds the tree below `flow`."""
         nodes = [(_spelt(place), node) for place, node in walk(flow)]
-        return cls(nodes[1:], tree_facts(nodes), flow.live)
+        return cls(nodes[1:], tree_fingerprint(nodes), flow.live)
 
 
 def dump(flow: Node) -> dict[str, Any]:
@@ -106,7 +106,7 @@ def _described(tree: Tree, position: Position) -> dict[str, Any]:
         "seed": epoch.seed,
         "epoch": int(epoch),
         "index": position.index,
-        "flow": tree.facts,
+        "flow": tree.fingerprint,
     }
     seeds = {place: node._seed for place, node in tree.below if node._seed is not None}
     if seeds:
@@ -242,7 +242,7 @@ def _check_format(number: object) -> None:
 
 
 def _check_fit(flow: Node, tree: Tree, state: Mapping[str, Any]) -> None:
-    found = differences(state["flow"], tree.facts) if "flow" in state else {}
+    found = differences(state["flow"], tree.fingerprint) if "flow" in state else {}
     if found:
         texts = [f"{name} was {theirs} and is {ours}" for name, (theirs, ours) in found.items()]
         raise StateError(
@@ -273,7 +273,7 @@ def _are_marks(marks: object) -> bool:
     )
 
 
-_FORMS = {"seeds": _are_seeds, "marks": _are_marks, "flow": is_facts}
+_FORMS = {"seeds": _are_seeds, "marks": _are_marks, "flow": is_fingerprint}
 
 
 def _shown(state: Mapping[str, Any]) -> str:

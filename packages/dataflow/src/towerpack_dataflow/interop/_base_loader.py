@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Self, final
 from .. import _argument_checks as arguments
 from .._errors import ArgumentError, ComponentError
 from ..flow._flow import DataFlow
-from ..flow._tree_facts import known_length
+from ..flow._tree_fingerprint import known_length
 from ..runtime import MultiProcessRunner
 from ..storage import snapshot
 from ._even_shard import WAYS, EvenShard

@@ -15,7 +15,7 @@ from ..flow._columns import Columns
 from ..flow._effect import Effect
 from ..flow._epoch import Epoch
 from ..flow._resume_marks import Mark, Replay
-from ..flow._tree_facts import known_length
+from ..flow._tree_fingerprint import known_length
 from ..flow._user_code import copy_container
 from ..flow.provenance import Origin
 from ._proxy_flow import ProxyDataFlow

@@ -16,7 +16,7 @@ from ..flow._epoch import Epoch
 from ..flow._flow import DataFlow
 from ..flow._node import DROPPED
 from ..flow._root_pass import lengths
-from ..flow._tree_facts import known_length
+from ..flow._tree_fingerprint import known_length
 from ..flow.provenance import Origin
 from ._proxy_flow import ProxyDataFlow
 

@@ -13,7 +13,7 @@ from .. import _argument_checks as arguments
 from .._errors import ArgumentError, NotAddressableError
 from ..flow._epoch import Epoch
 from ..flow._flow_state import load_marks
-from ..flow._tree_facts import known_length
+from ..flow._tree_fingerprint import known_length
 from ..operators._repeat import RepeatedData
 from ._delivery_log import DeliveryLog, OrderedLog, SkippingLog, UnorderedLog
 from ._parallel_flow import ErrorCounts, ParallelFlow, drain

@@ -12,7 +12,7 @@ from ...flow import _flow_state
 from ...flow._epoch import Epoch
 from ...flow._flow import DataFlow
 from ...flow._node import DROPPED
-from ...flow._tree_facts import tree_facts
+from ...flow._tree_fingerprint import tree_fingerprint
 
 __all__ = ["checked_lengths", "checked_order", "digest", "one", "require_addressable"]
 
@@ -53,8 +53,10 @@ def checked_order(flow: DataFlow, who: str) -> None:
         ArgumentError: a source below shuffles.
     """
     require_addressable(flow, who)
-    facts = tree_facts((".".join(map(str, place)), node) for place, node in _flow_state.walk(flow))
-    shuffled = [fact["kind"] for fact in facts.values() if fact.get("shuffle") is True]
+    fingerprint = tree_fingerprint(
+        (".".join(map(str, place)), node) for place, node in _flow_state.walk(flow)
+    )
+    shuffled = [settings["kind"] for settings in fingerprint.values() if settings.get("shuffle") is True]
     if shuffled:
         raise ArgumentError(
             f"{who} uses the length of each datapoint by index, and {shuffled[0]} below shuffles, so "

@@ -15,7 +15,7 @@ from ..._errors import ArgumentError, StateError
 from ...flow._epoch import Epoch
 from ...flow._flow_state import position_of
 from ...flow._position import Position
-from ...flow._tree_facts import length_fact
+from ...flow._tree_fingerprint import length_setting
 from ...operators._shard import ShardData
 from .._even_shard import EvenShard
 from ._torch_ranks import rank_and_world_size
@@ -237,7 +237,7 @@ def _share_of_rank(flow: Any, rank: int, world_size: int, even: str | None) -> S
     if even is not None:
         return EvenShard(flow, rank, world_size, even=arguments.one_of("even", even, ("drop", "repeat")))
     share = ShardData(flow, rank, world_size)
-    length = length_fact(share.ds).get("length")
+    length = length_setting(share.ds).get("length")
     if world_size > 1 and (length is None or length % world_size):
         number = "an unknown number of" if length is None else length
         warnings.warn(

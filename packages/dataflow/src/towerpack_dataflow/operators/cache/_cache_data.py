@@ -11,7 +11,7 @@ from ...flow._effect import Effect
 from ...flow._epoch import Epoch
 from ...flow._flow_state import Tree
 from ...flow._node import DROPPED
-from ...flow._tree_facts import known_length
+from ...flow._tree_fingerprint import known_length
 from ...flow.provenance import Origin
 from ...sources._permutation import Permutation
 from .._proxy_flow import ProxyDataFlow
@@ -100,7 +100,7 @@ class CacheData(ProxyDataFlow):
     def _source(self) -> Epoch:
         """Opens the storage; returns the cached pass of the flow below."""
         seed = self._source_seed()
-        self._storage.open({"seed": seed, "flow": Tree.of(self.ds).facts})
+        self._storage.open({"seed": seed, "flow": Tree.of(self.ds).fingerprint})
         self._opened = Epoch(0, seed)
         return self._opened
 

@@ -10,7 +10,7 @@ from ...flow._epoch import Epoch
 from ...flow._flow import DataFlow
 from ...flow._flow_state import walk
 from ...flow._node import DROPPED
-from ...flow._tree_facts import known_length
+from ...flow._tree_fingerprint import known_length
 from ...sources._from_iterable import as_dataflow
 
 __all__ = ["CombinedFlow"]

@@ -8,15 +8,22 @@ from typing import Any
 from ._node import Node
 from ._tree_text import kept_numbers
 
-__all__ = ["Facts", "differences", "is_facts", "known_length", "length_fact", "tree_facts"]
+__all__ = [
+    "Fingerprint",
+    "differences",
+    "is_fingerprint",
+    "known_length",
+    "length_setting",
+    "tree_fingerprint",
+]
 
-Facts = dict[str, dict[str, Any]]
+Fingerprint = dict[str, dict[str, Any]]
 """Kind and sizes of the flows in a tree, by place; `{"": {"kind": "DataFromList", "length": 9}}` is one."""
 
 _WORDS = (bool, int, str)
 
 
-def tree_facts(nodes: Iterable[tuple[str, Node]]) -> Facts:
+def tree_fingerprint(nodes: Iterable[tuple[str, Node]]) -> Fingerprint:
     """Describes the flows of a tree, parents first.
 
     Flows that only carry, count or divide the datapoints below are left out: a state fits any number of
@@ -37,7 +44,7 @@ def _settings(node: Node) -> dict[str, Any]:
     declared, created = (
         next(base for base in type(node).__mro__ if name in vars(base)) for name in ("identity", "__init__")
     )
-    length = {} if node.children() else length_fact(node)
+    length = {} if node.children() else length_setting(node)
     added = {} if issubclass(declared, created) else kept_numbers(node, declared)
     return {**length, **added, **node.identity()}
 
@@ -50,22 +57,22 @@ def known_length(flow: Node) -> int | None:
         return None
 
 
-def length_fact(flow: Node) -> dict[str, Any]:
-    """Returns the length of a flow as a fact; empty without a length or before `reset_state()`."""
+def length_setting(flow: Node) -> dict[str, Any]:
+    """Returns the length of a flow as a setting; empty without a length or before `reset_state()`."""
     try:
         return {"length": len(flow)}
     except Exception:  # raised by user code, which may need a file that is not open yet
         return {}
 
 
-def is_facts(facts: object) -> bool:
-    """Tells whether a value from a state has the form of facts."""
-    return isinstance(facts, Mapping) and all(
+def is_fingerprint(fingerprint: object) -> bool:
+    """Tells whether a value from a state has the form of a fingerprint."""
+    return isinstance(fingerprint, Mapping) and all(
         isinstance(place, str)
-        and isinstance(fact, Mapping)
-        and isinstance(fact.get("kind"), str)
-        and all(isinstance(name, str) and isinstance(value, _WORDS) for name, value in fact.items())
-        for place, fact in facts.items()
+        and isinstance(settings, Mapping)
+        and isinstance(settings.get("kind"), str)
+        and all(isinstance(name, str) and isinstance(value, _WORDS) for name, value in settings.items())
+        for place, settings in fingerprint.items()
     )
 
 
@@ -76,33 +83,33 @@ def differences(
     if _kinds(theirs) != _kinds(ours):
         return {"flows": (_outline(theirs), _outline(ours))}
     found = {}
-    for place, fact in ours.items():
-        for name in fact.keys() & theirs[place].keys():
-            if fact[name] != theirs[place][name]:
-                found[f"{name} of {_at(ours, place)}"] = theirs[place][name], fact[name]
+    for place, settings in ours.items():
+        for name in settings.keys() & theirs[place].keys():
+            if settings[name] != theirs[place][name]:
+                found[f"{name} of {_at(ours, place)}"] = theirs[place][name], settings[name]
     return dict(sorted(found.items()))
 
 
-def _kinds(facts: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
-    return {place: fact["kind"] for place, fact in facts.items()}
+def _kinds(fingerprint: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    return {place: settings["kind"] for place, settings in fingerprint.items()}
 
 
-def _at(facts: Mapping[str, Mapping[str, Any]], place: str) -> str:
-    kind = facts[place]["kind"]
-    alike = sum(fact["kind"] == kind for fact in facts.values())
+def _at(fingerprint: Mapping[str, Mapping[str, Any]], place: str) -> str:
+    kind = fingerprint[place]["kind"]
+    alike = sum(settings["kind"] == kind for settings in fingerprint.values())
     return str(kind) if alike == 1 else f"{kind} at {place or 'the top'}"
 
 
-def _outline(facts: Mapping[str, Mapping[str, Any]], place: str = "") -> str:
+def _outline(fingerprint: Mapping[str, Mapping[str, Any]], place: str = "") -> str:
     """Returns the nested kinds: `"BatchData(MapData(DataFromList))"`."""
     depth = place.count(".") + 2 if place else 1
     below = [
         other
-        for other in facts
+        for other in fingerprint
         if other and len(other.split(".")) == depth and other.startswith(f"{place}." if place else "")
     ]
-    parts = ", ".join(_outline(facts, other) for other in sorted(below, key=_number))
-    kind = facts[place]["kind"] if place in facts else "?"
+    parts = ", ".join(_outline(fingerprint, other) for other in sorted(below, key=_number))
+    kind = fingerprint[place]["kind"] if place in fingerprint else "?"
     return f"{kind}({parts})" if parts else str(kind)
 
 
