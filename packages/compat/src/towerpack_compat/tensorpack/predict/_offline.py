@@ -134,7 +134,7 @@ class MultiTowerOfflinePredictor(OnlinePredictor):
             handles = config.build_on_devices(towers, lambda _tower: inputs)
             sess = config.open_session(device_names(towers))
         names = (config.input_names, config.output_names)
-        tensors = [[*map(handle.get_tensors, names)] for handle in handles]
+        tensors = [(handle.get_tensors(names[0]), handle.get_tensors(names[1])) for handle in handles]
         super().__init__(*tensors[0], config.return_input, sess)
         self.predictors = [OnlinePredictor(*pair, config.return_input, sess) for pair in tensors]
 

@@ -188,8 +188,8 @@ def _end_receiving(simulator: Any) -> None:
 def subproc_call(cmd: str, timeout: float | None = None) -> tuple[bytes, int]:
     """Runs a shell command, and returns its output and exit status; the status is -1 after the time limit."""
     try:
-        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-        done = subprocess.run(cmd, shell=True, timeout=timeout, **pipes)
+        out, err = subprocess.PIPE, subprocess.STDOUT
+        done = subprocess.run(cmd, shell=True, timeout=timeout, stdout=out, stderr=err)
     except subprocess.TimeoutExpired as error:
         return error.output or b"", -1
     return done.stdout, done.returncode
