@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from towerpack_callbacks.plot import Event, RunError, Segment, measure_goodput, read_record
+from towerpack_callbacks.plot import Event, RunError, RunSegment, measure_goodput, read_record
 
 
 def segment(*events, ended=False):
-    return Segment(tuple(Event(*event) for event in events), ended, {})
+    return RunSegment(tuple(Event(*event) for event in events), ended, {})
 
 
 def test_a_killed_and_resumed_run():

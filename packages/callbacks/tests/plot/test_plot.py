@@ -147,7 +147,7 @@ def test_a_short_curve_stays_as_it_is():
     assert thinned.low is None and thinned.odd == [(1, "NaN"), (4, "-Infinity")]
 
 
-def test_stretches_are_means():
+def test_intervals_are_means():
     thinned = thin(Curve(np.arange(8), np.arange(8.0)), 4)
     np.testing.assert_array_equal(thinned.steps, [1, 3, 5, 7])
     np.testing.assert_array_equal(thinned.values, [0.5, 2.5, 4.5, 6.5])

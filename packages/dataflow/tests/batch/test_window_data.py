@@ -36,7 +36,7 @@ def test_conformance(name):
 
 
 @given(length=st.integers(0, 30), size=st.integers(1, 12), stride=st.integers(1, 12))
-def test_windows_are_stretches_of_the_flow(length, size, stride):
+def test_windows_are_ranges_of_the_flow(length, size, stride):
     flow = WindowData([[number] for number in range(length)], size, stride)
     windows = [numbers.tolist() for (numbers,) in flow]
     assert windows == [[*range(i, i + size)] for i in range(0, length - size + 1, stride)]

@@ -51,7 +51,7 @@ def test_the_rest_of_a_stretch_goes_first_and_needs_no_room():
     assert dispatcher.next_range() == (begin, end)
 
 
-def test_bytes_limit_the_stretches_in_progress():
+def test_bytes_limit_the_ranges_in_progress():
     dispatcher = Dispatcher(0, None, budget=100)
     for _ in range(3):
         begin, end = dispatcher.next_range()

@@ -147,7 +147,7 @@ def test_gathered_batches_are_those_of_single_datapoints(tree, size, start, rema
     ],
     ids=["alone", "shard", "shard of repeated", "fixed size", "tree"],
 )
-def test_long_stretches_of_a_computed_order_are_gathered_right(over):
+def test_long_ranges_of_a_computed_order_are_gathered_right(over):
     # An order is computed some thousand positions ahead; these batches go beyond that several times.
     rows = over(DataFromArrays([np.arange(LONG)]))
     gathered, stacked = BatchData(rows, 301), BatchData(OneByOne(rows), 301)

@@ -32,7 +32,7 @@ def test_every_size_is_a_permutation(table, monkeypatch):
         assert sorted(order.index_range(0, size)) == list(range(size))
 
 
-def test_stretches_are_parts_of_the_whole():
+def test_ranges_are_parts_of_the_whole():
     order = Permutation(100_003, np.random.default_rng(1))
     whole = order.index_range(0, 100_003)
     assert len(set(whole)) == 100_003

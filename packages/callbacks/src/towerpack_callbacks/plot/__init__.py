@@ -4,7 +4,7 @@ The command is `python -m towerpack_callbacks plot LOGDIR…`.
 """
 
 from ._charts import DASHES, THEMES, Style, Theme, write_html, write_png
-from ._read_record import Event, Segment, find_event_images, measure_goodput, read_record
+from ._read_record import Event, RunSegment, find_event_images, measure_goodput, read_record
 from ._read_runs import Curve, Run, RunError, ThinCurve, read_runs, select_keys, smooth, thin
 from ._report_page import write_report
 
@@ -15,7 +15,7 @@ __all__ = [
     "Event",
     "Run",
     "RunError",
-    "Segment",
+    "RunSegment",
     "Style",
     "Theme",
     "ThinCurve",

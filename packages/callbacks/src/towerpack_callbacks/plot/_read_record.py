@@ -21,7 +21,7 @@ __all__ = [
     "Event",
     "Goodput",
     "RunInterval",
-    "Segment",
+    "RunSegment",
     "find_event_images",
     "measure_goodput",
     "read_record",
@@ -48,7 +48,7 @@ class Event:
 
 @final
 @attrs.frozen
-class Segment:
+class RunSegment:
     """The record of one process, from its start to its end or until it was killed.
 
     Attributes:
@@ -66,7 +66,7 @@ class Segment:
     traceback: str = ""
 
 
-def read_record(log_dir: Path) -> tuple[list[Segment], int]:
+def read_record(log_dir: Path) -> tuple[list[RunSegment], int]:
     """Reads `run.jsonl`; without one, there are no segments.
 
     Returns:
@@ -96,10 +96,10 @@ def read_record(log_dir: Path) -> tuple[list[Segment], int]:
     return [_segment(rows) for rows in runs], unreadable
 
 
-def _segment(rows: list[dict[str, Any]]) -> Segment:
+def _segment(rows: list[dict[str, Any]]) -> RunSegment:
     end = rows[-1] if rows[-1]["event"] == "end" else None
     reason, traceback = ("" if end is None else str(end.get(key, "")) for key in ("reason", "traceback"))
-    return Segment(tuple(map(_event, rows)), end is not None, rows[0], reason, traceback)
+    return RunSegment(tuple(map(_event, rows)), end is not None, rows[0], reason, traceback)
 
 
 def _row(line: bytes) -> dict[str, Any] | None:
@@ -189,7 +189,7 @@ class Goodput:
         return self.seconds["training"] / total if total else 0.0
 
 
-def measure_goodput(segments: Sequence[Segment], saved_step: int | None) -> Goodput:
+def measure_goodput(segments: Sequence[RunSegment], saved_step: int | None) -> Goodput:
     """Adds up the time of a run.
 
     Args:
@@ -199,13 +199,13 @@ def measure_goodput(segments: Sequence[Segment], saved_step: int | None) -> Good
     """
     resumed = [segment.events[0].step for segment in segments[1:]]
     last = None if segments and segments[-1].ended else (saved_step or 0)
-    intervals = tuple(_stretch(segment, kept) for segment, kept in zip(segments, [*resumed, last]))
+    intervals = tuple(_run_interval(segment, kept) for segment, kept in zip(segments, [*resumed, last]))
     gaps = itertools.pairwise(intervals)
     # Clocks may differ between hosts, or may have been set.
     return Goodput(intervals, sum(max(0.0, after.start - before.end) for before, after in gaps))
 
 
-def _stretch(segment: Segment, kept_step: int | None) -> RunInterval:
+def _run_interval(segment: RunSegment, kept_step: int | None) -> RunInterval:
     events = segment.events
     start, last = events[0], max(events, key=lambda event: event.time)
     kept = last.step if kept_step is None else min(max(kept_step, start.step), last.step)

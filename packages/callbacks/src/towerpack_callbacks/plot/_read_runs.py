@@ -209,7 +209,7 @@ def thin(curve: Curve, limit: int = 1000) -> ThinCurve:
     if len(curve.steps) <= limit:
         ends = np.arange(1, len(curve.steps) + 1)
         return ThinCurve(curve.steps, np.where(finite, curve.values, np.nan), None, None, _odd(curve, ends))
-    ends = _stretches(curve.steps, limit)
+    ends = _ends_of_intervals(curve.steps, limit)
     starts = np.concatenate([[0], ends[:-1]])
     count = np.add.reduceat(finite.astype(np.int64), starts)
     total = np.add.reduceat(np.where(finite, curve.values, 0.0), starts)
@@ -224,7 +224,7 @@ def thin(curve: Curve, limit: int = 1000) -> ThinCurve:
     )
 
 
-def _stretches(steps: np.ndarray, limit: int) -> np.ndarray:
+def _ends_of_intervals(steps: np.ndarray, limit: int) -> np.ndarray:
     """Returns the ends of at most `limit` intervals of equal ranges of steps; empty ones are left out."""
     span = steps[-1] - steps[0] + 1
     number = np.minimum(((steps - steps[0]) * (limit / span)).astype(np.int64), limit - 1)

@@ -13,7 +13,7 @@ from .._errors import CheckpointError
 from ..checkpoint.format import STATE, latest_checkpoint, read_json, shown_value
 from ..writing import ENVIRONMENT, EXPLANATION, LOG, RUN_RECORD, find_pictures
 from ._charts import Style, chart_content, write_page
-from ._read_record import Goodput, RunInterval, Segment, find_event_images, measure_goodput, read_record
+from ._read_record import Goodput, RunInterval, RunSegment, find_event_images, measure_goodput, read_record
 from ._read_runs import Picture, Run, RunError, read_runs, select_keys
 
 __all__ = [
@@ -31,14 +31,14 @@ __all__ = [
 _LONGEST_VALUE = 300
 
 
-def state_section(name: str, log_dir: Path, segments: Sequence[Segment]) -> str:
+def state_section(name: str, log_dir: Path, segments: Sequence[RunSegment]) -> str:
     """Shows the name and the state of the run."""
     return _section(
         f"<h1>{escape(name)}</h1><p>{escape(_state(segments))}</p>{_paragraph(log_dir.resolve())}", "wide"
     )
 
 
-def _state(segments: Sequence[Segment]) -> str:
+def _state(segments: Sequence[RunSegment]) -> str:
     if not segments:
         return "This run has no record of its starts."
     last, facts = segments[-1].events[-1], segments[-1].facts
@@ -99,7 +99,7 @@ def _row(left: Sequence[str], numbers: Sequence[str], right: Sequence[str] = ())
     return f"<tr>{''.join(cells)}</tr>"
 
 
-def resume_section(checkpoint: Path | None, segments: Sequence[Segment]) -> str:
+def resume_section(checkpoint: Path | None, segments: Sequence[RunSegment]) -> str:
     """Shows the code that resumes the run."""
     if checkpoint is None:
         text = (
@@ -118,7 +118,7 @@ def resume_section(checkpoint: Path | None, segments: Sequence[Segment]) -> str:
     return _section(f"<h2>How to resume</h2>{text}")
 
 
-def _command(segments: Sequence[Segment]) -> str | None:
+def _command(segments: Sequence[RunSegment]) -> str | None:
     facts: Mapping[str, Any] = segments[-1].facts if segments else {}
     command, cwd = facts.get("command"), facts.get("cwd")
     if not isinstance(command, list) or not isinstance(cwd, str):

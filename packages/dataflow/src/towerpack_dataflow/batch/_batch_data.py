@@ -127,7 +127,7 @@ class BatchData(ProxyDataFlow):
         below = self._below(epoch)
         memory = self._own_memory()
         try:
-            for wanted in self._stretches(epoch, start):
+            for wanted in self._index_ranges(epoch, start):
                 if len(wanted) < size:
                     fields = columns.rows(len(wanted))
                 batch = memory.allocate(fields)
@@ -142,7 +142,7 @@ class BatchData(ProxyDataFlow):
         """Returns the number of the first datapoint of a batch."""
         return first_number(self.ds, epoch, index, self._batch_size)
 
-    def _stretches(self, epoch: Epoch, start: int) -> Iterator[range]:
+    def _index_ranges(self, epoch: Epoch, start: int) -> Iterator[range]:
         """Returns the numbers of the datapoints in each batch from batch `start` on."""
         first, size, length = self._first(epoch, start), self._batch_size, known_length(self.ds)
         if length is None:
@@ -172,7 +172,7 @@ class BatchData(ProxyDataFlow):
     def origins(self, epoch: Epoch, index: int) -> list[Origin]:
         """Returns the datapoints of a batch."""
         below = self._below(epoch)
-        return [Origin(self.ds, number, below) for number in next(self._stretches(epoch, index))]
+        return [Origin(self.ds, number, below) for number in next(self._index_ranges(epoch, index))]
 
     def _own_memory(self) -> BatchAllocator:
         if self._memory is None:

@@ -55,7 +55,7 @@ class Tree(NamedTuple):
     @classmethod
     def of(cls, flow: Node) -> Tree:
         """Builds the tree below `flow`."""
-        nodes = [(_spelt(place), node) for place, node in walk(flow)]
+        nodes = [(_format_path(place), node) for place, node in walk(flow)]
         return cls(nodes[1:], tree_fingerprint(nodes), flow.live)
 
 
@@ -177,20 +177,20 @@ def load_live(flow: Node, state: Mapping[str, Any]) -> None:
 def load_marks(flow: Node, marks: Mapping[str, Iterable[int]], path: tuple[int, ...] = ()) -> None:
     """Restores the mark of each flow in a tree with its root at `path`, from a state or a copy."""
     for place, node in walk(flow, path):
-        if _spelt(place) in marks:
-            node._loaded(marks[_spelt(place)])
+        if _format_path(place) in marks:
+            node._loaded(marks[_format_path(place)])
 
 
 def seeds_below(flow: Node) -> dict[str, int]:
     """Returns the seeds given to flows below `flow`, by place."""
-    return {_spelt(place): node._seed for place, node in walk(flow) if place and node._seed is not None}
+    return {_format_path(place): node._seed for place, node in walk(flow) if place and node._seed is not None}
 
 
 def set_seeds_below(flow: Node, seeds: Mapping[str, int]) -> None:
     """Sets these seeds below `flow` and clears all others: a worker's copy follows its original."""
     for place, node in walk(flow):
         if place:
-            node._seed = seeds.get(_spelt(place))
+            node._seed = seeds.get(_format_path(place))
 
 
 def walk(flow: Node, path: tuple[int, ...] = ()) -> list[tuple[tuple[int, ...], Node]]:
@@ -214,7 +214,7 @@ def walk(flow: Node, path: tuple[int, ...] = ()) -> list[tuple[tuple[int, ...], 
     return found
 
 
-def _spelt(place: tuple[int, ...]) -> str:
+def _format_path(place: tuple[int, ...]) -> str:
     """Returns the name that `Epoch.key` gives a place."""
     return ".".join(map(str, place))
 

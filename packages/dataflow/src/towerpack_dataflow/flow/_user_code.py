@@ -30,15 +30,15 @@ __all__ = [
     "running",
 ]
 
-_BLAMED = "_towerpack_blamed_flow"
+_ORIGIN = "_towerpack_origin"
 
 
 def record_origin(error: Exception, flow: Node) -> None:
     """Records `flow` as the origin of `error`, unless a flow further down is recorded already."""
-    if not hasattr(error, _BLAMED):
+    if not hasattr(error, _ORIGIN):
         # An exception class may forbid attributes; the message then names the root only.
         with contextlib.suppress(AttributeError):
-            setattr(error, _BLAMED, flow)
+            setattr(error, _ORIGIN, flow)
 
 
 def explain(error: Exception, root: Node, position: Position) -> None:
@@ -46,7 +46,7 @@ def explain(error: Exception, root: Node, position: Position) -> None:
 
     The type of the error is unchanged.
     """
-    culprit = vars(error).pop(_BLAMED, root)
+    culprit = vars(error).pop(_ORIGIN, root)
     names = " > ".join(flow._name() for flow in _path(root, culprit))
     # An exception class may forbid attributes, and with them notes: the error is then raised without a note.
     with contextlib.suppress(AttributeError):
@@ -57,7 +57,7 @@ def explain(error: Exception, root: Node, position: Position) -> None:
 
 def error_path(error: BaseException, root: Node) -> tuple[int, ...]:
     """Returns the child numbers on the way from `root` to the recorded flow, and removes the record."""
-    culprit = vars(error).pop(_BLAMED, root)
+    culprit = vars(error).pop(_ORIGIN, root)
     path = _path(root, culprit)
     return tuple(list(flow.children()).index(child) for flow, child in pairwise(path))
 

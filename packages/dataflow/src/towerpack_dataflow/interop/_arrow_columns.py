@@ -25,7 +25,7 @@ def arrow_columns(dataset: Any) -> dict[str, Any] | None:
     columns = [table.column(name) for name in dataset.column_names]
     if not columns or any(column.null_count or _number_type(column.type) is None for column in columns):
         return None
-    return {name: _Column(dataset, name) for name in dataset.column_names}
+    return {name: _ArrowColumn(dataset, name) for name in dataset.column_names}
 
 
 def _number_type(kind: Any) -> tuple[np.dtype, tuple[int, ...]] | None:
@@ -41,7 +41,7 @@ def _number_type(kind: Any) -> tuple[np.dtype, tuple[int, ...]] | None:
 
 
 @final
-class _Column:
+class _ArrowColumn:
     """One column, with the parts of an array that `DataFromArrays` needs; a copy maps the file again."""
 
     def __init__(self, dataset: Any, name: str) -> None:

@@ -61,7 +61,7 @@ class LocallyShuffleData(ProxyDataFlow):
         order = LocalOrder(self._buffer_size, epoch)
         number = order.out(start)
         skipped = start - order.given(number).first
-        datapoints = chain.from_iterable(self._stretches(epoch, order, number))
+        datapoints = chain.from_iterable(self._index_ranges(epoch, order, number))
         return islice(datapoints, skipped, None) if skipped else datapoints
 
     def _datapoint(self, epoch: Epoch, index: int) -> Any:
@@ -74,7 +74,7 @@ class LocallyShuffleData(ProxyDataFlow):
     def _number_below(self, epoch: Epoch, index: int) -> int:
         return self._order(epoch).at(index, len(self)) // self._num_reuse
 
-    def _stretches(self, epoch: Epoch, order: LocalOrder, number: int) -> Iterator[list[Any]]:
+    def _index_ranges(self, epoch: Epoch, order: LocalOrder, number: int) -> Iterator[list[Any]]:
         """Yields the datapoints of range `number` and of the following ranges, in the order of the pass."""
         begin, end = order.given(number)
         block = begin // order.block

@@ -50,7 +50,7 @@ class ShardServer:
         self._over = threading.Event()
         self._wake: int | None = os.eventfd(0, os.EFD_NONBLOCK)
         self._wakes = threading.Lock()
-        self._thread = threading.Thread(target=self._run_thread, name="towerpack hand-out", daemon=True)
+        self._thread = threading.Thread(target=self._run_thread, name="towerpack shard server", daemon=True)
         self._thread.start()
 
     def put(self, payload: Payload | None) -> None:

@@ -116,7 +116,7 @@ def listening_socket(context: zmq.Context, address: str, keys: CurveKeys | None)
         RemoteError: the address is not available.
     """
     with _opened(context, zmq.ROUTER, f"a sender cannot listen on {address}") as socket:
-        # The messages of a lost receiver are lost, too; the hand-out has a record of them.
+        # The messages of a lost receiver are lost, too; the shard queue has a record of them.
         socket.setsockopt(zmq.ROUTER_HANDOVER, 1)
         socket.setsockopt(zmq.SNDHWM, _MOST_SENT)
         socket.setsockopt(zmq.RCVHWM, _MOST_RECEIVED)

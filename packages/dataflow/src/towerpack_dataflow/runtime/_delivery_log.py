@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, final
 
 from ..flow._epoch import Epoch
 from ..operators._map_data import FilterMark
-from ._delivery_marks import IndexRange, SkippingMark, UnorderedMark, first_gap, own_mark, with_stretch
+from ._delivery_marks import IndexRange, SkippingMark, UnorderedMark, first_gap, own_mark, with_range
 
 if TYPE_CHECKING:
     from ..flow._resume_marks import Marks
@@ -97,7 +97,7 @@ class UnorderedLog(DeliveryLog):
         self._mark = mark = own_mark(UnorderedMark, epoch)
         if not 0 <= start - mark.given <= mark.end - mark.begin:
             mark.restart(start)
-        done = with_stretch(mark.done, (mark.begin, mark.begin + start - mark.given))
+        done = with_range(mark.done, (mark.begin, mark.begin + start - mark.given))
         super().__init__(first_gap(done), done)
         self._write()
 
@@ -108,7 +108,7 @@ class UnorderedLog(DeliveryLog):
 
     def leave(self) -> None:
         """See `DeliveryLog`."""
-        self.done = with_stretch(self.done, (self._mark.begin, self._mark.end))
+        self.done = with_range(self.done, (self._mark.begin, self._mark.end))
         self._write()
 
     def _write(self) -> None:
@@ -181,7 +181,7 @@ class UnorderedMapLog(MapDeliveryLog):
         self._mark = mark = own_mark(UnorderedMark, epoch)
         if mark.given != start:
             mark.restart(start)
-        done = with_stretch(mark.done, (mark.begin, mark.end))
+        done = with_range(mark.done, (mark.begin, mark.end))
         super().__init__(first_gap(done), done, FilterMark(epoch.outer_epoch, int(epoch)))
         self._marks: dict[int, Marks] = {}
         self._write()
@@ -214,7 +214,7 @@ class UnorderedMapLog(MapDeliveryLog):
 
     def leave(self, result: TaskResult) -> None:
         """See `MapDeliveryLog`."""
-        self.done = with_stretch(self.done, (result.begin, result.end))
+        self.done = with_range(self.done, (result.begin, result.end))
         self._write()
 
     def _write(self) -> None:

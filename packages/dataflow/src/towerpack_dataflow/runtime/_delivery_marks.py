@@ -8,7 +8,7 @@ from typing import Self, TypeVar, final
 from ..flow._epoch import Epoch
 from ..flow._resume_marks import Mark
 
-__all__ = ["IndexRange", "SkippingMark", "UnorderedMark", "first_gap", "own_key", "own_mark", "with_stretch"]
+__all__ = ["IndexRange", "SkippingMark", "UnorderedMark", "first_gap", "own_key", "own_mark", "with_range"]
 
 IndexRange = tuple[int, int]
 """Datapoints from the first number up to, excluding, the second."""
@@ -98,11 +98,11 @@ def own_mark(kind: type[M], epoch: Epoch) -> M:
     return mark
 
 
-def with_stretch(index_ranges: list[IndexRange], other: IndexRange) -> list[IndexRange]:
+def with_range(index_ranges: list[IndexRange], other: IndexRange) -> list[IndexRange]:
     """Adds a range to others; sorts them and merges adjacent ones.
 
     Example:
-        >>> with_stretch([(0, 3), (5, 7)], (3, 5))
+        >>> with_range([(0, 3), (5, 7)], (3, 5))
         [(0, 7)]
     """
     found: list[IndexRange] = []

@@ -92,8 +92,8 @@ class Buckets:
         members = []
         for dtype in dict.fromkeys(dtypes):
             mine = [place for place, other in enumerate(dtypes) if other == dtype]
-            for stretch in plan_buckets([math.prod(known[place]) for place in mine], count):
-                members.append([mine[index] for index in stretch])
+            for bucket in plan_buckets([math.prod(known[place]) for place in mine], count):
+                members.append([mine[index] for index in bucket])
         return cls(known, members)
 
     def pack(self, tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:

@@ -74,7 +74,7 @@ class SimulatorService(WorkerService):
         seed: int,
     ) -> None:
         """Stores the arguments; creates nothing."""
-        self._make_envs, self._stretches = list(make_envs), list(index_ranges)
+        self._make_envs, self._index_ranges = list(make_envs), list(index_ranges)
         self._address, self._identities, self._seed = address, list(identities), seed
 
     def contents(self) -> dict[str, Any]:
@@ -94,7 +94,7 @@ class SimulatorService(WorkerService):
         info = get_worker_info()
         assert info is not None
         number = info.number
-        made = make_worker_envs(channel, self._make_envs[number], self._stretches[number], "NEXT_STEP")
+        made = make_worker_envs(channel, self._make_envs[number], self._index_ranges[number], "NEXT_STEP")
         context = new_context()
         try:
             link = context.socket(zmq.DEALER)

@@ -85,7 +85,7 @@ class TextRecords(OpenedRecords):
             try:
                 yield self.decode(text)
             except FormatError as error:
-                raise self._blamed(number, error) from error
+                raise self._record_error(number, error) from error
 
     def _texts(self, file: StoredFile, first: int, last: int) -> Iterator[str]:
         """Yields the texts of consecutive records in the file."""
@@ -101,7 +101,7 @@ class TextRecords(OpenedRecords):
                     record = record.removeprefix(MARK)
                 yield str(record, self._of_bytes).strip("\r\n")
             except (FormatError, UnicodeDecodeError) as error:
-                raise self._blamed(number, error) from error
+                raise self._record_error(number, error) from error
             edge = record[-1:]
 
     def _check_edges(self, before: bytes, record: bytes, number: int) -> None:
@@ -111,7 +111,7 @@ class TextRecords(OpenedRecords):
         if record[-1] not in ends and number < len(self._offsets) - 2:
             raise FormatError(_OTHER_FILE.format("end"))
 
-    def _blamed(self, number: int, error: Exception) -> FormatError:
+    def _record_error(self, number: int, error: Exception) -> FormatError:
         record = f"record {number - self._skip}" if number >= self._skip else "the header"
         return FormatError(f"{self.name}, {record}, at byte {self._offsets[number]}: {error}")
 
