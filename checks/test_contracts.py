@@ -37,8 +37,8 @@ PLANTS = {
     "no two siblings import each other in a circle, at any depth": [
         ("dataflow/flow/_epoch", LAZY, "dataflow.flow._flow"),
         ("inputsource/queued/_queue_ops", FOR_TYPES, "inputsource.queued._queue_input"),
-        ("layers/arguments/_layer_arguments", LAZY, "layers.nn.convolution._conv"),
-        ("callbacks/checkpoint/_retention", LAZY, "callbacks.checkpoint._model_saver"),
+        ("layers/arguments/_layer_arguments", LAZY, "layers.nn._conv"),
+        ("callbacks/checkpoint/_run_writer", LAZY, "callbacks.checkpoint._savers"),
         ("trainers/towers/_tower", FOR_TYPES, "trainers.towers._evaluation_tower"),
         ("compat/names/__init__", LAZY, "compat._resolve"),
     ],
