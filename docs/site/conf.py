@@ -40,7 +40,7 @@ napoleon_use_ivar = True
 autosummary_ignore_module_all = False
 autosummary_imported_members = True
 # A name that a wheel exports at its top is described there alone.
-_WHEELS = ("dataflow", "inputsource", "layers", "callbacks", "trainers")
+_WHEELS = ("dataflow", "inputsource", "layers", "callbacks", "trainers", "compat")
 _DESCRIBED = {
     package: frozenset(importlib.import_module(package).__all__)
     for package in (f"towerpack_{wheel}" for wheel in _WHEELS)
