@@ -157,7 +157,7 @@ def test_an_uncopyable_or_short_flow_gets_one_worker_per_processor():
 
 def test_auto_is_decided_when_the_workers_start(monkeypatch):
     flow = MultiProcessRunner(MapData(range(100), float), "auto")
-    assert flow._asked_for == "auto"
+    assert flow._num_workers == "auto"
     monkeypatch.setattr(
         "towerpack_dataflow.runtime._parallel_flow.autotune", lambda ds: Suggestion(2, "of a test")
     )

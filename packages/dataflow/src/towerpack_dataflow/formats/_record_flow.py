@@ -55,7 +55,7 @@ class RecordFlow(DataFromList):
     def __init__(self, records: Records, shuffle: bool) -> None:
         """Stores `records`; reads none."""
         super().__init__(records, shuffle)
-        self._path = records
+        self._path = self._records = records  # the arguments of subclasses, for `repr`
 
     def _one_by_one(self, epoch: Epoch, start: int) -> Iterator[Any]:
         try:

@@ -150,6 +150,7 @@ class NumpyData(DataFromArrays):
         """Maps the file."""
         rows: Any = FileRows(as_url("path", path), _arrays_in, arguments.flag("verify", verify))
         super().__init__(rows, shuffle)
+        self._path = rows  # for `repr`
 
 
 def _arrays_in(file: StoredFile, verify: bool) -> list[npt.NDArray[Any]] | dict[str, npt.NDArray[Any]]:
