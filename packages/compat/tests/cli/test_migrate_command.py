@@ -136,7 +136,8 @@ def test_each_name_with_a_meaning_of_its_own_stays():
     names = [
         name
         for name in own_names()
-        if name != "RNGDataFlow"  # whose random numbers are rewritten
+        # The random numbers of RNGDataFlow are rewritten; BatchData rejects mixed types.
+        if name not in {"BatchData", "RNGDataFlow"}
         and (read_calls().get(name, "") == "" or not read_calls()[name].changed)
     ]
     script = "".join(f"from tensorpack import {name}\n{name}\n" for name in names)

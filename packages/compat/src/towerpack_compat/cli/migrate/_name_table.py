@@ -57,8 +57,9 @@ class Entry:
         return self.counterpart is None and self.name not in own_names()
 
 
-# Uses of the results of these names are rewritten, too: the random numbers of `self.rng`.
-_REWRITTEN = {"RNGDataFlow"}
+# Uses of the random numbers of `self.rng` are rewritten, too. Towerpack's `BatchData` rejects components of
+# mixed types by an error, where Tensorpack casts them.
+_REWRITTEN = {"BatchData", "RNGDataFlow"}
 
 
 @final
