@@ -1,6 +1,5 @@
 """Files of lines after full disks and killed processes."""
 
-import inspect
 import json
 import os
 import resource
@@ -38,8 +37,9 @@ def test_a_full_disk_leaves_whole_lines_and_kept_lines_follow_later(tmp_path):
 def test_a_killed_writer_leaves_lines_in_order_and_at_most_the_last_one_torn(tmp_path):
     path = tmp_path / "stats.jsonl"
     program = f"""
-import itertools, json, runpy
-file = runpy.run_path({inspect.getsourcefile(LineFile)!r})["LineFile"]({str(path)!r}, str)
+import itertools, json
+from {LineFile.__module__} import LineFile
+file = LineFile({str(path)!r}, str)
 for step in itertools.count(1):
     file.append([json.dumps({{"global_step": step, "padding": "x" * 5000}})])
     if step == 200:
