@@ -30,6 +30,7 @@ UNCOMPARED = re.compile(
     r"^(?:epoch \d+: (?:(?:the model|the data) is the bottleneck|data and model are about even).*"
     r"|WARNING:tensorflow:.*(?:\nInstructions for updating:\n.*)?"
     r"|WARNING: All log messages before absl.*"
+    r"|[EWI]\d{4} [\d:.]+ +\d+ .*"
     r"|\d{4}-\d\d-\d\d [\d:.]+: [EW] external/.*)(?:\n|$)",
     re.MULTILINE,
 )

@@ -154,7 +154,9 @@ class DataFlow:
             ArgumentError: `epoch` is not an integer from 0 up.
             ArgumentTypeError: `index` is not an integer.
         """
-        index = self._checked_index(index, f"it has no datapoint({epoch}, {{}}); iterate over it")
+        index = self._checked_index(
+            index, f" is a stream: it has no datapoint({epoch}, {{}}); iterate over it"
+        )
         datapoint = self._inherited()._datapoint(self._rooted(epoch), index)
         if not self.addressable:
             raise NotAddressableError(
@@ -265,8 +267,8 @@ class DataFlow:
             ArgumentTypeError: `index` is not an integer.
         """
         unknown = (
-            "the origin of its datapoint {} is known only after making all before it; trace a flow below it "
-            "that is addressable"
+            " is a stream: the origin of its datapoint {} is known only after making all before it; trace a "
+            "flow below it that is addressable"
         )
         return Trace.of(self, self._rooted(epoch), self._checked_index(index, unknown))
 
@@ -330,10 +332,10 @@ class DataFlow:
         """Discards all that earlier passes left, and takes the mark in a loaded state, if any."""
 
     def _checked_index(self, index: int, in_stream: str) -> int:
-        """Checks the index of a datapoint; `in_stream` says why a stream has none, with {} for the index."""
+        """Checks the index of a datapoint; `in_stream` ends the message of a stream, with {} for it."""
         index = arguments.position("index", index)
         if not self.addressable:
-            raise NotAddressableError(f"{self._name()} is a stream: {in_stream.format(index)}")
+            raise NotAddressableError(f"{self._name()}{in_stream.format(index)}")
         if not 0 <= index < len(self):
             raise IndexError(f"datapoint {index} of {self._name()}: a pass has {len(self)} datapoints")
         return index
