@@ -74,7 +74,7 @@ def check_callback(
     - after another set-up, for another training, it starts with the state of a new callback;
     - it declares all statistics that it puts;
     - after a failure of the training, at set-up or in the middle of a step or an epoch, its `_after_train`
-    runs without an error.
+      runs without an error.
 
     Args:
         make_callback: makes a new, equal callback at each call.

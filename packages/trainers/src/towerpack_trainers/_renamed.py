@@ -62,7 +62,11 @@ def renamed_fields(**new_names: str) -> Callable[[_Class], _Class]:
     def decorate(kind: _Class) -> _Class:
         kind.__init__ = renamed_arguments(**new_names)(kind.__init__)
         for old, new in new_names.items():
-            setattr(kind, old, property(functools.partial(_read, old=old, new=new)))
+            setattr(
+                kind,
+                old,
+                property(functools.partial(_read, old=old, new=new), doc=f"The old name of `{new}`."),
+            )
         return kind
 
     return decorate

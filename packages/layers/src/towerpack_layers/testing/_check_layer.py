@@ -104,18 +104,18 @@ def check_layer(layer: Any, *, skip: Collection[str] = (), **description: Any) -
     2. `towers`: a second tower and an evaluation share all variables, and the second tower computes the same.
     3. `outputs`: the outputs equal those of the reference, in float32 and, if supported, float64.
     4. `gradient`: the gradients by the input and by each trained variable equal the slopes of the reference
-    along random directions.
+       along random directions.
     5. `finite differences`: in float64, the gradients equal the slopes of the layer's outputs.
     6. `data formats`: both data formats give the same outputs and gradients, with static and unknown sizes.
     7. `shapes`: the static shape matches that of the value; an unknown batch size, height or width does not
-    change the numbers.
+       change the numbers.
     8. `empty batch`: forward and backward passes work on an empty batch, with gradients of zeros. This runs
-    in a subprocess, since some of TensorFlow's kernels crash.
+       in a subprocess, since some of TensorFlow's kernels crash.
     9. `half precision`: bfloat16 and float16 keep their dtype, are close to float32, and have finite
-    gradients.
+       gradients.
     10. `saved`: a checkpoint contains the variables by their names and is sufficient for an evaluation.
     11. `wrong inputs`: an input that is not a tensor, or has an unknown rank, raises an error that names the
-    problem.
+       problem.
     12. `docstring`: the docstring describes each argument and the result, and has an example.
 
     Numbers are computed on the CPU, and distances are in ulp of the largest number, as in `ulp_distance`.
