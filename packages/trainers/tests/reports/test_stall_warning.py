@@ -58,7 +58,7 @@ def test_a_stuck_flow_is_named_and_so_is_its_end(configure, caplog):
     message = stalls(caplog, 3)[0]
     assert re.match(r"No step has finished for \d+ s \(epoch 1, local step 3, global step 3\)", message)
     assert "The step waits for data, and towerpack-queue waits for the flow's next datapoint" in message
-    assert "queue holds 0 of 50" in message
+    assert re.search(r"queue holds 0 of \d+", message)
     assert "thread 'towerpack-queue':" in message and "self.go_on.wait(60)" in message
     assert "thread 'MainThread':" in message and "in run_step" in message
 
