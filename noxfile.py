@@ -216,6 +216,8 @@ def coverage(session: nox.Session, wheel: str) -> None:
 @each("release")
 def release(session: nox.Session, name: str) -> None:
     """Makes a release, `"release(make)" -- dataflow 0.2.0`, or a part of it; it pushes nothing."""
+    if name in {"make", "check"}:
+        run_entry(session, TABLE["release"]["hosting"])
     run_entry(session, TABLE["release"][name])
 
 
@@ -237,7 +239,8 @@ def bench(session: nox.Session, name: str) -> None:
         install_entry(session, entry)
         show(session, chosen or BENCHMARKS)
         return
-    names = [each for each in names if each in chosen] if chosen else names
+    if chosen and name not in chosen:  # the name of a place stands for all of its benchmarks
+        names = [each for each in names if each in chosen]
     if not names:
         session.skip(f"not asked for: {', '.join(chosen)} needs another environment")
     install_entry(session, entry)

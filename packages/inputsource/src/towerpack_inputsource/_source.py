@@ -24,11 +24,11 @@ class InputSource(abc.ABC):
 
     A source serves one graph, in one live session at a time. Its calls have this order::
 
-        source.setup(specs)                        # in the graph: adds the shared ops of all towers tensors =
-        source.get_input_tensors()       # once per tower: each call adds one dequeue with
-        MonitoredTrainingSession(hooks=source.hooks()) as session:
-            session.run(...)                       # each run takes the next datapoint
-        source.state_dict()                        # between steps: the position for a later run
+        source.setup(specs)                   # in the graph: adds the shared ops of all towers
+        tensors = source.get_input_tensors()  # once per tower: each call adds one dequeue
+        with MonitoredTrainingSession(hooks=source.hooks()) as session:
+            session.run(...)                  # each run takes the next datapoint
+            source.state_dict()               # between steps: the position for a later run
 
     Its hooks are plain `SessionRunHook`s, so any loop that runs such hooks can use it. Subclasses implement
     the methods with a leading underscore and do not override the public ones.
@@ -209,10 +209,10 @@ class InputSource(abc.ABC):
     def _state(
         self, dequeues: int | None = None, paused: AbstractContextManager[Any] = NO_PAUSE
     ) -> dict[str, Any]:
-        """Returns the position after the first dequeues since the session started or was last restarted.
+        """Returns the position after a number of dequeues since the session started or was last restarted.
 
         Args:
-            dequeues: number of these dequeues; None for all of them. A source that takes ahead of the step
+            dequeues: the number; None for all dequeues. A source that takes ahead of the step
                 passes fewer than it has made.
             paused: a context in which no thread takes from this source; entering it may block.
         """

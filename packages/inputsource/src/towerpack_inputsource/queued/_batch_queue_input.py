@@ -21,7 +21,7 @@ class BatchQueueInput(FlowQueueInput):
     """Prefetches single datapoints into a queue; each dequeue gives a batch of them.
 
     Use it if the flow cannot batch and the datapoints are large. For small datapoints, `BatchData` in the
-    flow and `QueueInput` are faster, since here each datapoint needs a separate put.
+    flow and `QueueInput` are faster, since a put of batches moves more datapoints.
 
     The specs describe the batch for the model; the flow gives datapoints without the first axis. Their shapes
     must be fully known.
