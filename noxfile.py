@@ -100,14 +100,14 @@ def isolated(session: nox.Session, wheel: str) -> None:
     """Tests one built wheel with only the dependencies that its metadata declares."""
     groups = ("test", "stores") if wheel == "dataflow" else ("test",)
     install(session, [f"@{wheel}"], *pinned(*groups))
-    run_copied_tests(session, f"packages/{wheel}/tests", spread="loadfile")
+    run_copied_tests(session, f"packages/{wheel}/tests", spread="loadfile", marked="not long")
 
 
 @nox.session
 @each("integration")
 def integration(session: nox.Session, name: str) -> None:
     """Composes installed wheels on real data; each combination in a separate environment."""
-    run_entry(session, TABLE["integration"][name])
+    run_entry(session, {"marked": "not long", **TABLE["integration"][name]})
 
 
 @nox.session(python=TABLE["versions"]["pythons"])
@@ -269,7 +269,7 @@ def run_entry(session: nox.Session, entry: dict[str, Any]) -> None:
         session.env[name] = os.environ.get(name, value.format(dist=DIST))
     suites = {**entry.get("tests", {}), **({"integration_tests": entry["files"]} if "files" in entry else {})}
     for folder, files in suites.items():
-        options = {key: entry[key] for key in ("also", "spread", "timeout") if key in entry}
+        options = {key: entry[key] for key in ("also", "spread", "timeout", "marked") if key in entry}
         run_copied_tests(session, folder, files, **options)
     for command in entry.get("commands", ()):
         words = [word.format(tmp=tmp, root=ROOT) for word in command]
@@ -417,12 +417,14 @@ def run_copied_tests(
     also: Iterable[str] = (),
     spread: str | None = None,
     timeout: int | None = None,
+    marked: str | None = None,
     by: Iterable[str] = (),
 ) -> None:
     """Runs tests from a copy, so that no source of the repository is in reach.
 
-    `files` are some of the folder's, `also` other folders that the tests need next to theirs, `spread` and
-    `timeout` as in sessions.toml, and `by` a program with its arguments that runs pytest as a module.
+    `files` are some of the folder's, `also` other folders that the tests need next to theirs, `spread`,
+    `timeout` and `marked` as in sessions.toml, and `by` a program with its arguments that runs pytest as a
+    module.
     """
     place = Path(session.create_tmp()).resolve() / "copy"
     shutil.rmtree(place, ignore_errors=True)
@@ -434,5 +436,6 @@ def run_copied_tests(
     name = Path(folder).name
     options = ["-n", "2", "--dist", spread] if spread else []
     options += ["--timeout", str(timeout)] if timeout else []
+    options += ["-m", marked] if marked else []
     targets = [f"{name}/{file}" for file in files or [""]]
     session.run(*by, "pytest", *options, *targets, *session.posargs, env=QUIET)

@@ -17,6 +17,7 @@ def run_here(run_image_example):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("script", ["cam.py", "saliency.py"])
 def test_maps_lie_on_what_is_to_be_seen(run_here, tmp_path, script):
     share, area, accuracy = run_here(script, "--epochs", 3)
@@ -33,6 +34,7 @@ def test_like_digits_are_neighbours(run_here, tmp_path, cost):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_digits_are_read_once_they_are_straightened(run_here):
     [accuracy] = run_here("spatial_transformer.py", "--epochs", 40)
     assert accuracy > 0.6  # 0.51 to 0.56 with --plain
@@ -91,6 +93,7 @@ def test_a_folder_without_boxes_is_refused(run_here, tmp_path, script):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_few_bits_learn(run_here):
     [accuracy] = run_here("dorefa.py", "--epochs", 4)
     assert accuracy > 0.3

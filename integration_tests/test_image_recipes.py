@@ -21,6 +21,7 @@ FIGURES = {
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("script", FIGURES)
 def test_a_script_reaches_its_figure(run_image_example, script):
     name, least, epochs = FIGURES[script]
