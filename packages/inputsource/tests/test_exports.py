@@ -37,10 +37,10 @@ def test_the_examples_are_looked_for_in_every_folder():
     assert {name.split(".")[1] for name in MODULES} >= {
         "specs",
         "prefetch",
-        "fed",
+        "_feed_input",
         "in_graph",
         "queued",
-        "staged",
+        "_staging_input",
     }
 
 

@@ -14,14 +14,14 @@ from ._errors import (
     SpecError,
     StagingError,
 )
+from ._feed_input import FeedInput, PlaceholderInput
 from ._input_for import input_for
 from ._proxy_source import ProxyInputSource, remap_input_source
 from ._source import InputSource
-from .fed import FeedInput, PlaceholderInput
+from ._staging_input import StagingInput
 from .in_graph import DummyConstantInput, TensorInput, TFDatasetInput
 from .prefetch import Buffer, InputStatus, RefittedState, ThreadActivity, fast_callable
 from .queued import BatchQueueInput, QueueInput, RolloutInput, ZMQInput
-from .staged import StagingInput
 
 __all__ = [
     "BatchQueueInput",

@@ -15,9 +15,9 @@ from towerpack_dataflow import (
 )
 
 from ._source import InputSource
+from ._staging_input import StagingInput
 from .prefetch import MeasuredFlow, is_live
 from .queued import QueueInput
-from .staged import StagingInput
 
 __all__ = ["input_for"]
 

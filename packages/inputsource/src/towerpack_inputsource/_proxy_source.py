@@ -9,8 +9,8 @@ from typing import Any, final
 import tensorflow.compat.v1 as tf
 
 from ._errors import SpecError
+from ._feed_input import placeholder_for
 from ._source import NO_PAUSE, InputSource
-from .fed import placeholder_for
 from .prefetch import InputStatus, RefittedState
 
 __all__ = ["ProxyInputSource", "remap_input_source"]

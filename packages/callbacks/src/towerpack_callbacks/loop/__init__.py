@@ -1,12 +1,10 @@
 """The callbacks of one run, and the loops that drive them: session hooks, and a plain Python loop."""
 
 from ._callback_times import CallbackTimes
-from ._callbacks import Callbacks
-from ._explain_callbacks import explain_callbacks
+from ._callbacks import Callbacks, check_statistics, explain_callbacks
 from ._loop_base import make_predictor
 from ._plain_loop import PlainLoop
 from ._session_hooks import HookToCallback, as_session_hooks
-from ._statistics_order import check_statistics
 from ._step_counter import StepCounter
 from ._step_plan import StepPlan
 from ._step_runner import StepRunner

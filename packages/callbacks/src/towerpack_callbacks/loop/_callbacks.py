@@ -1,23 +1,43 @@
-"""The callbacks of one run, combined in one object."""
+"""The callbacks of one run, combined in one object: their order, calls, fetches, states and description."""
 
 from __future__ import annotations
 
+import difflib
 import logging
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, final
 
 import tensorflow.compat.v1 as tf
 
-from .._errors import CallbackStateError, StopTraining
-from ..callback import Callback, DueSchedule, Every, LoopState, StepFetch, TrainerProtocol
+from .._errors import CallbackStateError, CheckpointError, StatisticError, StopTraining
+from ..callback import (
+    Callback,
+    DueSchedule,
+    Every,
+    LoopState,
+    StepFetch,
+    TrainerProtocol,
+    load_state_of,
+    state_of,
+)
+from ..checkpoint.format import folder_of, key_of
 from ..graph import find_ancestors
-from ._callback_states import keyed, load_states, save_files_of, states_of
+from ..monitors import Monitor
 from ._callback_times import CallbackTimes, TimedCall, call_all_timed, call_timed
-from ._statistics_order import announce_console_statistics, check_statistics
 from ._step_plan import StepPlan, as_run_args, merge_options
 
-__all__ = ["Callbacks"]
+__all__ = [
+    "Callbacks",
+    "announce_console_statistics",
+    "check_statistics",
+    "explain_callbacks",
+    "keyed",
+    "load_states",
+    "save_files_of",
+    "states_of",
+]
 
 _log = logging.getLogger("towerpack_callbacks")
 
@@ -348,3 +368,165 @@ def _hint(item: Any) -> str:
     if isinstance(item, tf.train.SessionRunHook):
         return " Wrap a session hook: HookToCallback(hook)."
     return " For a function, write CallbackFactory(trigger=function)." if callable(item) else ""
+
+
+def keyed(callbacks: Iterable[Callback]) -> Iterator[tuple[str, Callback]]:
+    """Yields callbacks with unique keys: "ModelSaver", "ModelSaver#2"."""
+    seen: Counter[str] = Counter()
+    for cb in callbacks:
+        name = str(cb)
+        seen[name] += 1
+        yield (name if seen[name] == 1 else f"{name}#{seen[name]}"), cb
+
+
+def states_of(callbacks: Iterable[Callback]) -> dict[str, dict[str, Any]]:
+    """Returns the states of all callbacks with a state."""
+    states = {key: state_of(cb) for key, cb in keyed(callbacks)}
+    return {key: state for key, state in states.items() if state}
+
+
+def save_files_of(callbacks: Iterable[Callback], directory: Path) -> None:
+    """Makes callbacks write their files to a directory, each to a separate folder.
+
+    Args:
+        callbacks: the callbacks of this run.
+        directory: the directory; created if a callback has files.
+
+    Raises:
+        OSError: a file cannot be written.
+    """
+    for key, cb in keyed(callbacks):
+        if cb.overrides("save_files"):
+            folder = directory / folder_of(key)
+            folder.mkdir(parents=True)
+            cb.save_files(folder)
+            if not any(folder.iterdir()):
+                folder.rmdir()
+
+
+def load_states(
+    callbacks: Iterable[Callback],
+    states: dict[str, dict[str, Any]],
+    allow_unknown: bool = False,
+    files: Path | None = None,
+) -> None:
+    """Loads the state in `states` and the files of each callback.
+
+    Args:
+        callbacks: the callbacks of this run.
+        states: the return value of `states_of`.
+        allow_unknown: skip states and files of unknown callbacks, with a warning.
+        files: the directory written by `save_files_of`; None or absent: there are no files.
+
+    Raises:
+        CheckpointError: a state or files belong to a callback that this run lacks.
+    """
+    known = dict(keyed(callbacks))
+    keys = {folder_of(key): key for key in known}
+    folders = sorted(files.iterdir()) if files is not None and files.is_dir() else []
+    found = {keys.get(folder.name, key_of(folder.name)): folder for folder in folders}
+    unknown = sorted({*states, *found} - set(known))
+    if unknown:
+        difference = (
+            f"The checkpoint contains states of callbacks that this run lacks: {', '.join(unknown)}. "
+            f"This run has: {', '.join(sorted(known)) or 'none'}."
+        )
+        if not allow_unknown:
+            raise CheckpointError(
+                f"{difference} Add them, or allow skipping their states (in a trainer, by "
+                'TrainConfig(resume_allow=["callbacks"])).'
+            )
+        _log.warning("%s Skipped them (allowed by resume_allow).", difference)
+    for key, cb in known.items():
+        if key in states:
+            load_state_of(cb, states[key])
+        if key in found:
+            cb.load_files(found[key])
+
+
+def check_statistics(callbacks: Sequence[Callback]) -> None:
+    """Checks that each statistic a callback consumes is produced by a callback before it.
+
+    A statistic put while a step's fetches are received is available to every trigger.
+
+    Raises:
+        StatisticError: no callback, or only a later one, produces a consumed statistic.
+    """
+    available = {name for cb in callbacks for name in cb.produces_in_run()}
+    for position, consumer in enumerate(callbacks):
+        for name in consumer.consumes():
+            if name not in available:
+                raise StatisticError(_describe_missing(name, consumer, callbacks[position + 1 :], available))
+        available.update(consumer.produces())
+
+
+def announce_console_statistics(callbacks: Sequence[Callback]) -> None:
+    """Passes the headline statistics of all callbacks to the monitors: those of the steps first."""
+    names = [name for callback in callbacks for name in callback.headlines()]
+    of_steps = {name for callback in callbacks for name in callback.produces_in_run()}
+    headlines = sorted(names, key=lambda name: name not in of_steps)
+    for monitor in callbacks:
+        if isinstance(monitor, Monitor):
+            monitor.expect(headlines)
+
+
+def _describe_missing(name: str, consumer: Callback, later: Sequence[Callback], available: set[str]) -> str:
+    for producer in later:
+        if name in producer.produces():
+            return (
+                f"{consumer} reads the statistic {name!r}, but {producer}, which produces it, comes later. "
+                f"Callbacks run in list order; this order works: [{producer}, {consumer}]."
+            )
+    known = sorted(available.union(*(cb.produces() for cb in later))) if later else sorted(available)
+    close = difflib.get_close_matches(name, known, n=3)
+    hint = f" Did you mean {' or '.join(map(repr, close))}?" if close else ""
+    return (
+        f"{consumer} reads the statistic {name!r}, which no callback produces.{hint} "
+        f"Available statistics: {', '.join(known) or 'none'}. "
+        "If your callback puts it, return its name from produces()."
+    )
+
+
+def explain_callbacks(callbacks: Iterable[Callback]) -> str:
+    """Describes the actions and periods of callbacks, in the order they run; they must be set up.
+
+    Args:
+        callbacks: such as a `Callbacks` object.
+
+    Returns:
+        A line per callback, such as `3. MaxSaver('accuracy')`, with indented lines for its triggers, fetches,
+        statistics and state. Lines with "every step" show the extra work of each step.
+    """
+    lines = []
+    for number, callback in enumerate(callbacks, 1):
+        lines.append(f"{number:3}. {callback}")
+        lines += [f"       {fact}" for fact in _facts(callback)]
+    return "\n".join(lines)
+
+
+def _facts(callback: Callback) -> Iterable[str]:
+    if callback.overrides("_before_run") or callback.overrides("_after_run"):
+        yield "chooses fetches and feeds at every step (_before_run)"
+    for fetch in callback.step_fetches():
+        yield f"with the step, {fetch.every}: {_names(fetch.fetches)}"
+    every = callback.step_period()
+    if every is not None:
+        yield f"triggered after the step, {every}"
+    every = callback.epoch_period()
+    if every is not None:
+        yield f"triggered after {every}"
+    for verb, statistics in (
+        ("reads", callback.consumes()),
+        ("puts, before any trigger,", callback.produces_in_run()),
+        ("puts", callback.produces()),
+    ):
+        if statistics:
+            yield f"{verb} {', '.join(statistics)}"
+    if callback.overrides("state_dict"):
+        yield "has a state in checkpoints"
+    if callback.overrides("save_files"):
+        yield "has files in checkpoints"
+
+
+def _names(fetches: Any) -> str:
+    return ", ".join(fetch if isinstance(fetch, str) else fetch.name for fetch in tf.nest.flatten(fetches))

@@ -1,7 +1,6 @@
 """Sources with tensors computed by TensorFlow."""
 
-from ._constant_input import DummyConstantInput
-from ._tensor_input import TensorInput
+from ._tensor_input import DummyConstantInput, TensorInput
 from ._tfdata_input import TFDatasetInput
 
 __all__ = ["DummyConstantInput", "TFDatasetInput", "TensorInput"]

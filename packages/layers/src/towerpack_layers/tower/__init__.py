@@ -1,8 +1,17 @@
 """The tower context: the properties of one replica of a model."""
 
-from ._graph_notes import graph_notes, in_nested_graph, outermost_graph, place_of_body, shared_by_towers
 from ._keras_in_towers import adapting_keras
-from ._tower_context import TowerContext, explain_missing, get_current_tower_context, resolve_training
+from ._tower_context import (
+    TowerContext,
+    explain_missing,
+    get_current_tower_context,
+    graph_notes,
+    in_nested_graph,
+    outermost_graph,
+    place_of_body,
+    resolve_training,
+    shared_by_towers,
+)
 
 __all__ = [
     "TowerContext",

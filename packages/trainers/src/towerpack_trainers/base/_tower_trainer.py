@@ -15,12 +15,12 @@ from towerpack_inputsource import FeedInput, InputSource, input_for
 from towerpack_layers import TowerContext
 
 from .._errors import ConfigError, TrainerStateError
-from ..config._run_plan import FlowPositions
+from ..config._train_config import FlowPositions
 from ..optimize import compile_training_towers, leave_fusion_to_xla
 from ..predict._prediction_towers import PredictionTowers
 from ..reports import InputOverhead, StepOnHeldBatch, explain_step
 from ..session import SingleProcess, seed_data
-from ..towers._cross_tower_sum import CrossTowerSum
+from ..towers._builder import CrossTowerSum
 from ..towers._devices import are_gpus, check_devices
 from ..towers._evaluation_tower import EvaluationTower, ParallelEvaluation, round_robin
 from ..towers._model_desc import ModelDesc

@@ -26,8 +26,13 @@ from towerpack_callbacks import (
 
 from .._errors import ConfigError, TrainerStateError
 from .._renamed import renamed_method
-from ..config._run_plan import RunPlan, resolve_config, resolve_steps_per_epoch
-from ..config._train_config import TrainConfig, default_callbacks
+from ..config._train_config import (
+    RunPlan,
+    TrainConfig,
+    default_callbacks,
+    resolve_config,
+    resolve_steps_per_epoch,
+)
 from ..reports import InputOverhead
 from ..reports._describe_training import describe_trainable_variables, describe_training
 from ..reports._input_report import InputReport, StallWatch

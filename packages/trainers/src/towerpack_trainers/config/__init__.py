@@ -1,5 +1,5 @@
 """The configuration of a training, and of dry runs of it."""
 
-from ._run_plan import RunPlan
+from ._train_config import RunPlan
 
 __all__ = ["RunPlan"]

@@ -10,8 +10,7 @@ import attrs
 
 from .._argument_checks import at_least
 from .._errors import ConfigError
-from ._run_plan import FlowPositions
-from ._train_config import TrainConfig
+from ._train_config import FlowPositions, TrainConfig
 
 __all__ = ["fast_dev_run", "overfit_batches"]
 

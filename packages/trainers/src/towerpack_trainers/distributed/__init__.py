@@ -1,7 +1,6 @@
 """Train one model in several processes, on one host or many."""
 
-from ..session import ProcessStrategy
-from ._distributed_errors import (
+from .._errors import (
     ClusterError,
     LaunchError,
     MissingExtraError,
@@ -9,6 +8,7 @@ from ._distributed_errors import (
     RanksDifferError,
     RendezvousError,
 )
+from ..session import ProcessStrategy
 from ._synchronous_processes import DistributedTrainer, MPITrainer, SynchronousProcesses
 from .cluster import Cluster, launch, launch_on_ray, resolve_cluster
 from .exchange import (

@@ -16,12 +16,11 @@ from towerpack_callbacks import Callbacks, CheckpointError, LoopState, StopTrain
 from towerpack_callbacks.checkpoint import state_from_json, state_to_json
 from towerpack_inputsource import InputSource
 
-from .._errors import ConfigError
+from .._errors import ConfigError, PeerLostError, RanksDifferError, describe_error
 from ..base import SingleCostTrainer
 from ..config._train_config import TrainConfig
 from ..restore import RunState, StartingPoint
 from ..session import ProcessStrategy, create_session
-from ._distributed_errors import PeerLostError, RanksDifferError, describe_error
 from .cluster import Cluster, resolve_cluster
 from .exchange import (
     STOPPED,

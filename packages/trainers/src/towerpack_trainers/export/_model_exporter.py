@@ -1,9 +1,12 @@
-"""Writes a trained model in the formats of other programs."""
+"""Writes a trained model in the formats of other programs; never over other files by accident."""
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import logging
+import os
+import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -14,13 +17,12 @@ import tensorflow.compat.v1 as tf
 
 from towerpack_callbacks.checkpoint import assign_variables, snapshot_variables
 from towerpack_callbacks.graph import find_ancestors
-from towerpack_callbacks.writing import write_archive
+from towerpack_callbacks.writing import atomic_write, replace_directory, sync, write_archive
 from towerpack_layers import nonempty_batches
 
 from .._errors import ConfigError, ExportError
 from ..predict import OfflinePredictor, PredictConfig
 from ..session import default_session_config
-from ._new_paths import new_directory, new_file, refuse_existing
 
 __all__ = [
     "ModelExporter",
@@ -28,9 +30,100 @@ __all__ = [
     "convert_to_lite",
     "convert_to_onnx",
     "freeze",
+    "new_directory",
+    "new_file",
+    "refuse_existing",
     "without_advice",
     "write_saved_model",
 ]
+
+_PARTS = {"saved_model.pb", "variables", "assets", "assets.extra", "fingerprint.pb", "keras_metadata.pb"}
+
+
+@contextlib.contextmanager
+def new_file(path: Path, overwrite: bool) -> Iterator[Path]:
+    """Yields the path of a file to write, which is renamed at the end of the block.
+
+    Args:
+        path: the final path.
+        overwrite: whether an existing file may be replaced.
+
+    Raises:
+        FileExistsError: `path` exists, or is a directory.
+        OSError: the file cannot be written.
+    """
+    refuse_existing(path, overwrite)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_write(path, durable=True) as aside:
+        yield aside
+
+
+@contextlib.contextmanager
+def new_directory(path: Path, overwrite: bool) -> Iterator[Path]:
+    """Yields the path of a directory to fill, which is renamed at the end of the block.
+
+    Args:
+        path: the final path.
+        overwrite: whether an existing SavedModel may be replaced.
+
+    Raises:
+        FileExistsError: `path` exists, contains other files than those of a SavedModel, or is being written
+            by another process.
+        OSError: the directory cannot be written.
+    """
+    if path.exists() and not (overwrite and (path / "saved_model.pb").is_file()):
+        raise FileExistsError(_existing(path, "a SavedModel" if overwrite else ""))
+    if path.is_dir() and (others := sorted(set(os.listdir(path)) - _PARTS)):
+        raise FileExistsError(
+            f"{path} has {others[0]!r}, which is not part of a SavedModel and would be lost. Move it, or "
+            "choose another path."
+        )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    aside = path.with_name(f".{path.name}.writing")
+    with _alone_in(aside, path):
+        try:
+            yield aside
+            for part in [*aside.rglob("*"), aside]:
+                sync(part)
+            replace_directory(aside, path)
+        except BaseException:
+            shutil.rmtree(aside, ignore_errors=True)
+            raise
+
+
+@contextlib.contextmanager
+def _alone_in(aside: Path, path: Path) -> Iterator[None]:
+    """Makes an empty directory, locked for the block; removes the files of a killed process in it."""
+    aside.mkdir(exist_ok=True)
+    descriptor = os.open(aside, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise FileExistsError(
+                f"{path} is being written by another process. Wait for it, or choose another path."
+            ) from error
+        for left in aside.iterdir():
+            shutil.rmtree(left) if left.is_dir() and not left.is_symlink() else left.unlink()
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def refuse_existing(path: Path, overwrite: bool) -> None:
+    """Checks that a file may be made.
+
+    Raises:
+        FileExistsError: `path` exists, or is a directory.
+    """
+    if path.is_dir() or (path.exists() and not overwrite):
+        raise FileExistsError(_existing(path, "a file" if overwrite else ""))
+
+
+def _existing(path: Path, replaceable: str) -> str:
+    if replaceable:
+        return f"{path} exists and is not {replaceable}, so it is not replaced. Choose another path."
+    return f"{path} exists. Choose another path, or allow overwriting (overwrite=True; --overwrite)."
 
 
 def convert_to_lite(sess: tf.Session, signature: Signature, signature_name: str) -> bytes:

@@ -1,8 +1,7 @@
 """Prediction with a trained model: from arrays, over flows, on several devices, for many threads."""
 
 from ._async_predictor import MultiThreadAsyncPredictor
-from ._dataset_predictor import SimpleDatasetPredictor
-from ._feedfree_predictor import FeedfreePredictor
+from ._dataset_predictor import FeedfreePredictor, SimpleDatasetPredictor
 from ._offline_predictor import DataParallelOfflinePredictor, MultiTowerOfflinePredictor, OfflinePredictor
 from ._predict_config import PredictConfig
 from ._predict_processes import MultiProcessDatasetPredictor

@@ -1,6 +1,6 @@
 """One model on several devices of this host: builders for any loop, and trainers."""
 
-from ..towers._cross_tower_sum import CrossTowerSum
+from ..towers._builder import CrossTowerSum
 from ..towers._tensor_buckets import plan_buckets
 from ._allreduce import GradientPacker, average_gradients
 from ._data_parallel_builders import (

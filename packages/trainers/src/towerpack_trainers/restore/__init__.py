@@ -1,8 +1,7 @@
 """The initial values of a run, and the contents of its checkpoints."""
 
 from ._run_state import RunState
-from ._session_init import DictRestore, SaverRestore, SessionInit
-from ._smart_init import SmartInit
+from ._session_init import DictRestore, SaverRestore, SessionInit, SmartInit
 from ._starting_point import (
     FreshStart,
     LoadedStart,

@@ -5,13 +5,18 @@ from ._checkpoint_directory import (
     encode_state,
     folder_of,
     key_of,
+    latest_checkpoint,
+    linked,
     load_variables,
+    point_to,
+    pointers_in,
     read_checkpoint,
     removed_after_error,
+    target_of,
     write_checkpoint,
     write_files,
 )
-from ._checkpoint_layout import (
+from ._manifest import (
     CALLBACK_FILES,
     LATEST,
     STATE,
@@ -22,12 +27,15 @@ from ._checkpoint_layout import (
     files_below,
     is_complete,
     is_unfinished,
+    read_json,
     readable_size,
     remove_unfinished,
+    shown_value,
+    state_from_json,
+    state_to_json,
     step_of,
+    wrong_file,
 )
-from ._manifest import read_json, shown_value, state_from_json, state_to_json, wrong_file
-from ._pointers import latest_checkpoint, linked, point_to, pointers_in, target_of
 from ._tensor_file import TensorFile
 
 __all__ = [

@@ -12,7 +12,7 @@ from typing import Any, final
 import attrs
 import tensorflow.compat.v1 as tf
 
-from .._distributed_errors import ClusterError
+from ..._errors import ClusterError
 
 __all__ = ["TOKEN_VARIABLE", "Cluster", "is_loopback", "make_token", "resolve_cluster", "resolve_token"]
 

@@ -19,7 +19,7 @@ from typing import Any, BinaryIO, final
 
 import attrs
 
-from .._distributed_errors import LaunchError
+from ..._errors import LaunchError
 from ._cluster import TOKEN_VARIABLE, make_token
 
 __all__ = ["exit_code", "free_addresses", "launch", "processes_of_try"]

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, final
 
-from .._distributed_errors import LaunchError, MissingExtraError, describe_error
+from ..._errors import LaunchError, MissingExtraError, describe_error
 from ._cluster import TOKEN_VARIABLE, make_token
 from ._launch import free_addresses, processes_of_try
 

@@ -10,7 +10,7 @@ import attrs
 import tensorflow.compat.v1 as tf
 
 from ..._errors import ConfigError
-from ...towers._cross_tower_sum import UNSYNCHRONIZED
+from ...towers._builder import UNSYNCHRONIZED
 from ...towers._objective import Pairs
 from ...towers._tensor_buckets import Buckets
 from ._communicator import Communicator

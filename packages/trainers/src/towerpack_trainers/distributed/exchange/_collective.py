@@ -8,7 +8,7 @@ from typing import final
 
 import tensorflow.compat.v1 as tf
 
-from .._distributed_errors import ClusterError
+from ..._errors import ClusterError
 from ..cluster import Cluster
 from ..group import join_cluster
 from ._communicator import Communicator

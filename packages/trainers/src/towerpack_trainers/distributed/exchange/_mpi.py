@@ -10,7 +10,7 @@ from typing import Any, final
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from .._distributed_errors import MissingExtraError, RendezvousError
+from ..._errors import MissingExtraError, RendezvousError
 from ..cluster import make_token
 from ..group import Connections, Handshake, ProcessGroup, call_chief, check_times, receive_calls
 from ._communicator import Communicator, RecycledArrays

@@ -21,7 +21,7 @@ from typing import Any, final
 
 import attrs
 
-from .._distributed_errors import RendezvousError
+from ..._errors import RendezvousError
 from ..cluster import TOKEN_VARIABLE
 
 __all__ = ["LARGEST", "LARGEST_HELLO", "PURPOSES", "Connection", "Handshake", "connect", "encode", "listen"]

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, final
 
 import attrs
 
-from .._distributed_errors import describe_error
+from ..._errors import describe_error
 from ._connection import Connection, encode
 
 __all__ = ["HeartbeatMonitor", "LostPeer", "Progress"]

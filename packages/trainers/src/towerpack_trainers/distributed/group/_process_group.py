@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 from typing import Any, final
 
-from .._distributed_errors import PeerLostError, describe_error, enumerate_names
+from ..._errors import PeerLostError, describe_error, enumerate_names
 from ..cluster import Cluster, is_loopback, resolve_token, split_address
 from ._connection import Handshake
 from ._heartbeat import HeartbeatMonitor, Progress

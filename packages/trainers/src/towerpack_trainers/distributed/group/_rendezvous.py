@@ -20,7 +20,7 @@ from typing import Any, final
 
 import attrs
 
-from .._distributed_errors import RendezvousError, describe_error, enumerate_names
+from ..._errors import RendezvousError, describe_error, enumerate_names
 from ._connection import LARGEST, LARGEST_HELLO, PURPOSES, Connection, Handshake, connect, encode, listen
 
 __all__ = ["Connections", "RendezvousServer", "call_chief", "check_open_files", "receive_calls"]

@@ -281,7 +281,7 @@ def test_positions_are_read_while_no_take_is_active():
 
 
 def test_a_source_that_never_comes_back_cannot_tell_its_position(monkeypatch):
-    monkeypatch.setattr("towerpack_inputsource.staged._staging_input._PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr("towerpack_inputsource._staging_input._PAUSE_SECONDS", 0.01)
     source, [n] = build(TFDatasetInput(lambda: tf.data.Dataset.range(3), infinite=False))
     with running(source) as session:
         session.run(n)
