@@ -55,25 +55,13 @@ CORES = (
         "seeding",
         "dataflow",
         "flow/_epoch.py",
-        ("flow/test_epoch.py",),
-    ),
-    Core(
-        "positions",
-        "dataflow",
-        "flow/_position.py",
-        ("flow/test_flow.py", "flow/test_flow_state.py", "flow/test_rewind.py"),
+        ("flow/test_epoch.py", "flow/test_flow.py", "flow/test_flow_state.py", "flow/test_rewind.py"),
     ),
     Core(
         "periods",
         "callbacks",
         "callback/_every.py",
-        ("callback/test_every.py", "callback/test_due_schedule.py"),
-    ),
-    Core(
-        "due-periods",
-        "callbacks",
-        "callback/_due_schedule.py",
-        ("callback/test_due_schedule.py", "callback/test_env_steps.py"),
+        ("callback/test_every.py", "callback/test_due_schedule.py", "callback/test_env_steps.py"),
     ),
     Core("schedules", "callbacks", "hyperparam/schedules.py", ("hyperparam/test_schedules.py",)),
     Core(

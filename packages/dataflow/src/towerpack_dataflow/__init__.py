@@ -45,10 +45,10 @@ from .augment.flows import (
 from .batch import BatchData, BatchDataByShape, PadBatchData, WindowData, refit
 from .batch.planners import BatchByBudget, BucketData, MixData, PackData, SkipData, SubstituteData
 from .datasets._online_moments import OnlineMoments, StatCounter
-from .flow._effect import Effect
 from .flow._epoch import Epoch
 from .flow._flow import DataFlow
-from .flow.provenance import Origin, Origins, Trace
+from .flow._node import Effect
+from .flow._trace import Origin, Origins, Trace
 from .formats.arrays import HDF5Data, HDF5Serializer, NumpyData, NumpySerializer
 from .formats.lmdb import CaffeLMDB, LMDBData, LMDBDataDecoder, LMDBSerializer
 from .formats.tables import (

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from towerpack_dataflow import ArgumentError, DatasetError, FormatError
-from towerpack_dataflow.datasets import ILSVRCMeta, _ilsvrc_meta
+from towerpack_dataflow.datasets import ILSVRCMeta, _ilsvrc12
 
 from .conftest import tar
 
@@ -133,8 +133,8 @@ def test_the_archive_is_read_as_it_is(meta, tmp_path):
 
 
 def test_a_missing_file_is_named(tmp_path, monkeypatch):
-    file = _ilsvrc_meta.DatasetFile("http://127.0.0.1:1/caffe_ilsvrc12.tar.gz", "0" * 32)
-    monkeypatch.setattr(_ilsvrc_meta, "_ARCHIVE", file)
+    file = _ilsvrc12.DatasetFile("http://127.0.0.1:1/caffe_ilsvrc12.tar.gz", "0" * 32)
+    monkeypatch.setattr(_ilsvrc12, "_ARCHIVE", file)
     with pytest.raises(DatasetError, match=r"synsets\.txt is missing, and so is its archive.*put the file"):
         ILSVRCMeta(tmp_path).get_synset_1000()
     monkeypatch.setenv("TOWERPACK_DATASETS", str(tmp_path / "sets"))

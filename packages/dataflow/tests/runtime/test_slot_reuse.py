@@ -16,8 +16,7 @@ from towerpack_dataflow.runtime.transport import (
     SlotReusePolicy,
     StagedRows,
 )
-from towerpack_dataflow.runtime.worker._task_handler import TaskHandler
-from towerpack_dataflow.runtime.worker._task_messages import PassSpec, TaskResult
+from towerpack_dataflow.runtime.worker._task_handler import PassSpec, TaskHandler, TaskResult
 from towerpack_dataflow.runtime.worker._worker_loop import WorkerLoop
 
 LARGE = 2**25

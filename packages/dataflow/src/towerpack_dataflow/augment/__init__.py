@@ -2,6 +2,7 @@
 
 from ._augmentor import ImageAugmentor, PhotometricAugmentor, drawing_from
 from ._augmentor_list import AugmentorList, LazyTransform
+from ._decode_image import decode_image, read_image
 from ._external import Albumentations, RandomMapImage
 from ._meta import Identity, MapImage, RandomApplyAug, RandomChooseAug, RandomOrderAug
 from ._transform import NoOpTransform, PhotometricTransform, Transform, TransformFactory, TransformList
@@ -14,7 +15,6 @@ from .crop import (
     RandomCutout,
     RandomErasing,
 )
-from .decode import decode_image, read_image
 from .flows import AugmentImageComponent, AugmentImageComponents, AugmentImageCoordinates, ImageFromFile
 from .geometric import (
     Affine,

@@ -12,9 +12,9 @@ from .. import _argument_checks as arguments
 from .._errors import ArgumentError
 from ..flow._columns import Columns, assembled
 from ..flow._epoch import Epoch
+from ..flow._trace import Origin
 from ..flow._tree_fingerprint import known_length
 from ..flow._user_code import record_origin
-from ..flow.provenance import Origin
 from ..operators._proxy_flow import ProxyDataFlow
 from ..sources._from_list import DataFromList
 from ._buffer_pool import BatchAllocator, BufferPool, freeze

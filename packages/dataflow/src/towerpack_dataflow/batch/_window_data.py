@@ -8,9 +8,9 @@ from typing import Any, final
 
 from .. import _argument_checks as arguments
 from ..flow._epoch import Epoch
+from ..flow._trace import Origin
 from ..flow._user_code import record_origin
 from ..flow._written_flow import is_steady
-from ..flow.provenance import Origin
 from ..operators._proxy_flow import ProxyDataFlow
 from ..storage import snapshot
 from ._buffer_pool import BufferPool

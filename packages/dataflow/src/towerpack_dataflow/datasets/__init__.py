@@ -3,10 +3,9 @@
 from ._bsds500 import BSDS500
 from ._cifar import Cifar10, Cifar100
 from ._download import DatasetFile, download
-from ._ilsvrc12 import ILSVRC12, ILSVRC12Files
-from ._ilsvrc_meta import ILSVRCMeta
+from ._ilsvrc12 import ILSVRC12, ILSVRC12Files, ILSVRCMeta
 from ._image_arrays import Digits
-from ._image_folder import ImageFolder, ImageFolderFiles, Places365Standard
+from ._image_files import ImageFolder, ImageFolderFiles, Places365Standard
 from ._mat_datasets import Caltech101Silhouettes, SVHNDigit
 from ._mnist import FashionMnist, Mnist
 from ._online_moments import OnlineMoments, StatCounter

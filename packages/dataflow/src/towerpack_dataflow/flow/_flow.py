@@ -10,15 +10,14 @@ from .. import _argument_checks as arguments
 from .._errors import FlowDefinitionError, NotAddressableError, UnknownLengthError
 from . import _flow_state
 from ._columns import Columns
-from ._effect import Effect
-from ._epoch import Epoch, draw_seed
+from ._epoch import Epoch, Position, draw_seed
 from ._find_flows import find_flows, kept_attributes, set_attributes
-from ._position import Position
+from ._node import Effect
 from ._root_pass import begin
-from ._tree_text import kept_numbers, tree_text
+from ._trace import Origin, Trace
+from ._tree_fingerprint import kept_numbers, tree_text
 from ._user_code import running
 from ._written_flow import WrittenFlow, adapted
-from .provenance import Origin, Trace
 
 __all__ = ["DataFlow"]
 

@@ -7,9 +7,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from .._errors import ArgumentError, FlowDefinitionError, NotAddressableError, StateError
-from ._epoch import Epoch
+from ._epoch import Epoch, Position
 from ._node import Node
-from ._position import Position
 from ._resume_marks import as_lists
 from ._tree_fingerprint import Fingerprint, differences, is_fingerprint, tree_fingerprint
 

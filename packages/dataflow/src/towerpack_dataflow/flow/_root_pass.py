@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from .._errors import StateError
+from ._epoch import Position
 from ._flow_state import position_of, walk
 from ._node import Node
-from ._position import Position
 from ._user_code import explain, running
 
 __all__ = ["begin", "lengths"]

@@ -15,9 +15,8 @@ from contextvars import ContextVar, copy_context
 from itertools import pairwise, repeat
 from typing import Any, final
 
-from ._epoch import Epoch
+from ._epoch import Epoch, Position
 from ._node import Node
-from ._position import Position
 
 __all__ = [
     "UserCode",

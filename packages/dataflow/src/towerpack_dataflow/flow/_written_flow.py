@@ -23,10 +23,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from .._errors import FlowDefinitionError
-from ._epoch import Epoch
+from ._epoch import Epoch, Position
 from ._flow_state import walk
 from ._node import Node
-from ._position import Position
 from ._resume_marks import replayed
 from ._root_pass import begin
 from ._user_code import UserCode, copy_container, run_pass, running

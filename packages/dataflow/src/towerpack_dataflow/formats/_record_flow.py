@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from .._errors import FormatError
-from ..flow._effect import Effect
 from ..flow._epoch import Epoch
+from ..flow._node import Effect
 from ..flow._user_code import record_origin
 from ..sources._from_list import DataFromList
 from ..storage import URL, StoredFile, UrlCache, as_url, open_url, printable

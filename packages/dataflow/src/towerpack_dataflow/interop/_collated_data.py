@@ -10,8 +10,8 @@ from .._errors import ArgumentTypeError
 from ..batch._batch_data import checked_batch_size
 from ..batch._host_share import hosts_of
 from ..flow._epoch import Epoch
+from ..flow._trace import Origin
 from ..flow._user_code import record_origin
-from ..flow.provenance import Origin
 from ..operators._proxy_flow import ProxyDataFlow
 from ..storage import snapshot
 

@@ -8,10 +8,10 @@ from typing import Any, Final, final
 
 from .. import _argument_checks as arguments
 from .._errors import ArgumentError
-from ..flow._effect import Effect
 from ..flow._epoch import Epoch
+from ..flow._node import Effect
+from ..flow._trace import Origin
 from ..flow._tree_fingerprint import known_length
-from ..flow.provenance import Origin
 from ..operators._shard import ShardData, pick
 from ..storage import snapshot
 

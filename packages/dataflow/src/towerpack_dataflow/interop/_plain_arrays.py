@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from typing import Any, final
 
 from .._errors import ComponentError
-from ..flow._effect import Effect
 from ..flow._epoch import Epoch
-from ..flow._node import DROPPED
+from ..flow._node import DROPPED, Effect
 from ..flow._user_code import record_origin
 from ..operators._proxy_flow import ProxyDataFlow
 from ._nested import mapped

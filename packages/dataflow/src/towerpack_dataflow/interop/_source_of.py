@@ -17,7 +17,7 @@ from ..sources._from_iterable import DataFromIterable, as_dataflow
 from ..sources._from_list import DataFromList
 from ._arrow_columns import arrow_columns
 from ._collated_data import CollatedData
-from ._nested_batch import NestedBatchData
+from ._nested import NestedBatchData
 from .transforms import seeded
 
 __all__ = ["batched_source"]

@@ -13,8 +13,8 @@ from .._errors import ArgumentTypeError, UnknownLengthError
 from ..flow._epoch import Epoch
 from ..flow._node import DROPPED
 from ..flow._resume_marks import Mark, Replay
+from ..flow._trace import Origin, Origins
 from ..flow._user_code import record_origin
-from ..flow.provenance import Origin, Origins
 from ._proxy_flow import ProxyDataFlow
 
 __all__ = ["FilterData", "FilterMark", "MapData"]

@@ -11,8 +11,8 @@ import numpy as np
 from .. import _argument_checks as arguments
 from .._errors import ArgumentTypeError
 from ..flow._columns import Columns
-from ..flow._effect import Effect
 from ..flow._epoch import Epoch
+from ..flow._node import Effect
 from ._proxy_flow import ProxyDataFlow
 
 __all__ = ["PrintData"]

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..flow._epoch import Epoch
 from ..flow._flow import DataFlow
-from ..flow.provenance import Origin
+from ..flow._trace import Origin
 from ..sources._from_iterable import as_dataflow
 
 __all__ = ["ProxyDataFlow", "RNGDataFlow", "changed"]

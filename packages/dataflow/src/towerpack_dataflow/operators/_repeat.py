@@ -12,12 +12,12 @@ import numpy as np
 from .. import _argument_checks as arguments
 from .._errors import ArgumentError, EmptyFlowError, UnknownLengthError
 from ..flow._columns import Columns
-from ..flow._effect import Effect
 from ..flow._epoch import Epoch
+from ..flow._node import Effect
 from ..flow._resume_marks import Mark, Replay
+from ..flow._trace import Origin
 from ..flow._tree_fingerprint import known_length
 from ..flow._user_code import copy_container
-from ..flow.provenance import Origin
 from ._proxy_flow import ProxyDataFlow
 
 __all__ = ["FixedSizeData", "RepeatMark", "RepeatedData", "RepeatedDataPoint"]

@@ -11,13 +11,12 @@ import numpy as np
 from .. import _argument_checks as arguments
 from .._errors import ArgumentError, NotAddressableError, StateError
 from ..flow._columns import Columns
-from ..flow._effect import Effect
 from ..flow._epoch import Epoch
 from ..flow._flow import DataFlow
-from ..flow._node import DROPPED
+from ..flow._node import DROPPED, Effect
 from ..flow._root_pass import lengths
+from ..flow._trace import Origin
 from ..flow._tree_fingerprint import known_length
-from ..flow.provenance import Origin
 from ._proxy_flow import ProxyDataFlow
 
 __all__ = ["ShardData", "pick", "reshard"]

@@ -4,7 +4,7 @@ from ._replay_buffer import ReplayBuffer
 from ._rollout_buffer import RolloutBatch, RolloutBuffer
 from ._sampling import PrioritizedSampling, UniformSampling
 from ._saved_files import disk_usage
-from ._transition_batch import TransitionBatch
+from ._transition_reader import TransitionBatch
 
 __all__ = [
     "PrioritizedSampling",

@@ -19,8 +19,7 @@ from ._memory_state import MemoryState
 from ._sampling import PrioritizedSampling, Sampling, UniformSampling
 from ._segments import Segments
 from ._step_rows import StepRows
-from ._transition_batch import BatchArrays, TransitionBatch
-from ._transition_reader import TransitionReader
+from ._transition_reader import BatchArrays, TransitionBatch, TransitionReader
 
 __all__ = ["ReplayBuffer"]
 

@@ -14,16 +14,15 @@ from typing import TYPE_CHECKING, Any, Self, final
 
 from .. import _argument_checks as arguments
 from .._errors import ArgumentError, ArgumentTypeError, UnknownLengthError
-from ..flow._effect import Effect
 from ..flow._epoch import Epoch
 from ..flow._flow import DataFlow
+from ..flow._node import Effect
 from ..operators._proxy_flow import ProxyDataFlow
 from ._suggest_workers import autotune
 
 if TYPE_CHECKING:
     from .pool import Chunk, Dispatcher, Pool
-    from .worker._task_handler import TaskHandler
-    from .worker._task_messages import TaskResult
+    from .worker._task_handler import TaskHandler, TaskResult
 
 __all__ = ["ErrorCounts", "ParallelFlow", "close_below", "drain", "flows_read_here"]
 

@@ -11,14 +11,12 @@ from ..flow._resume_marks import Replay, as_lists
 from ..flow._written_flow import is_steady
 from ..operators._map_data import FilterMark, MapData
 from ..storage import snapshot
-from ._delivery_log import MapDeliveryLog, OrderedMapLog, UnorderedMapLog
-from ._delivery_marks import own_key
+from ._delivery_log import MapDeliveryLog, OrderedMapLog, UnorderedMapLog, own_key
 from ._parallel_flow import ErrorCounts, ParallelFlow, drain
 
 if TYPE_CHECKING:
     from .pool import ActivePass, Chunk, Dispatcher
-    from .worker._task_handler import TaskHandler
-    from .worker._task_messages import TaskResult
+    from .worker._task_handler import TaskHandler, TaskResult
 
 __all__ = ["ParallelMap"]
 
@@ -99,7 +97,7 @@ class ParallelMap(ParallelFlow):
     ) -> ActivePass:
         """Makes a pass over the datapoints below from `first` on, or over groups of them."""
         from .pool import ActivePass
-        from .worker._task_messages import PassSpec
+        from .worker._task_handler import PassSpec
 
         place = self._map._below(epoch)
         # Separate marks, because it reads ahead; the consumer's marks follow when it reaches that point.

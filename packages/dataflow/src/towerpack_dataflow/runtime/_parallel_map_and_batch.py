@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Self, final
 
 from .._errors import BatchError
 from ..batch import BatchData
-from ..flow._effect import Effect
 from ..flow._epoch import Epoch
+from ..flow._node import Effect
 from ..flow._user_code import record_origin
 from ..operators._map_data import MapData
 from ..operators._proxy_flow import ProxyDataFlow

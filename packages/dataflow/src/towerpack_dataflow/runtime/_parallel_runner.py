@@ -20,8 +20,7 @@ from ._parallel_flow import ErrorCounts, ParallelFlow, drain
 
 if TYPE_CHECKING:
     from .pool import ActivePass
-    from .worker._task_handler import TaskHandler
-    from .worker._task_messages import PassSpec, TaskResult
+    from .worker._task_handler import PassSpec, TaskHandler, TaskResult
 
 __all__ = ["ParallelRunner"]
 
@@ -93,7 +92,7 @@ class ParallelRunner(ParallelFlow):
         return self._exact(epoch, start, stop)
 
     def _exact(self, epoch: Epoch, start: int, stop: int | None) -> Iterator[Any]:
-        from .worker._task_messages import PassSpec
+        from .worker._task_handler import PassSpec
 
         spec = PassSpec.of(epoch, self.ds)
         while True:
@@ -187,7 +186,7 @@ class ParallelRunner(ParallelFlow):
 
     def _replica(self, epoch: Epoch, number: int, first: int, size: int | None) -> Iterator[Any]:
         from .pool import ActivePass
-        from .worker._task_messages import PassSpec
+        from .worker._task_handler import PassSpec
 
         workers = self._worker_count
         seed = _seed_of_copy(epoch.seed, number)

@@ -9,9 +9,9 @@ import numpy as np
 
 from .. import _argument_checks as arguments
 from .._errors import ArgumentError, ArgumentTypeError
-from ..flow._effect import Effect
 from ..flow._epoch import Epoch
 from ..flow._flow import DataFlow
+from ..flow._node import Effect
 
 __all__ = ["FakeData"]
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from .._errors import ArgumentError, ArgumentTypeError
 from ..flow._columns import Columns, Field, assembled, numbers_array, only_values
-from ..flow._effect import Effect
 from ..flow._epoch import Epoch
+from ..flow._node import Effect
 from ._from_list import DataFromList
 
 __all__ = ["ArrayRows", "DataFromArrays"]

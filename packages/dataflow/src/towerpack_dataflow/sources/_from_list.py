@@ -8,11 +8,11 @@ from typing import Any
 
 from .. import _argument_checks as arguments
 from .._errors import ArgumentTypeError
-from ..flow._effect import Effect
 from ..flow._epoch import Epoch
 from ..flow._flow import DataFlow
+from ..flow._node import Effect
+from ..flow._trace import Origins
 from ..flow._user_code import copy_container, copy_containers, record_origin
-from ..flow.provenance import Origins
 from ..storage import PackedList, list_to_pickle
 from ._permutation import Permutation
 

@@ -185,7 +185,7 @@ def test_blank_lines_marks_and_ends_of_lines_are_those_of_other_programs(tmp_pat
     (tmp_path / "a.csv").write_text(mark + end.join(lines), encoding="utf-8", newline="")
     expected = [{"a": "1", "b": "2"}, {"a": f"x{end}{end}y", "b": "4"}, {"a": "5", "b": "6"}]
     for block in (2**24, 1, 2, 3, 7):
-        monkeypatch.setattr("towerpack_dataflow.formats.text._record_offsets._BLOCK", block)
+        monkeypatch.setattr("towerpack_dataflow.formats.text._text_records._BLOCK", block)
         flow = CSVData(tmp_path / "a.csv")
         assert list(flow) == [flow.datapoint(0, place) for place in range(len(flow))] == expected
     assert index_csv(tmp_path / "a.csv") == 3 and list(CSVData(tmp_path / "a.csv")) == expected
@@ -194,7 +194,7 @@ def test_blank_lines_marks_and_ends_of_lines_are_those_of_other_programs(tmp_pat
     lines = ["", " \t", '{"a": 1}', "", "   ", " [2]", '{"b": "\\r"} ', "", ""]
     (tmp_path / "a.jsonl").write_text(mark + end.join(lines), encoding="utf-8", newline="")
     for block in (2**24, 1, 2, 3, 7):
-        monkeypatch.setattr("towerpack_dataflow.formats.text._record_offsets._BLOCK", block)
+        monkeypatch.setattr("towerpack_dataflow.formats.text._text_records._BLOCK", block)
         flow = JSONLData(tmp_path / "a.jsonl")
         expected = [{"a": 1}, [2], {"b": "\r"}]
         assert list(flow) == [flow.datapoint(0, place) for place in range(len(flow))] == expected

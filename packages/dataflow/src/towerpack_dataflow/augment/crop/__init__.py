@@ -1,8 +1,7 @@
 """Crops: cut out, erase or resize parts of images."""
 
-from ._crops import CenterCrop, CropTransform, RandomCrop, RandomCropRandomShape
+from ._crops import CenterCrop, CropTransform, GoogleNetRandomCropAndResize, RandomCrop, RandomCropRandomShape
 from ._cutout import RandomCutout, RandomErasing
-from ._resized_crop import GoogleNetRandomCropAndResize
 
 __all__ = [
     "CenterCrop",

@@ -11,8 +11,8 @@ import numpy as np
 from ..._errors import ArgumentError
 from ...operators._map_data import MapData
 from ...sources._from_list import DataFromList
+from .._decode_image import read_image
 from .._image_checks import opencv, shape_pair, with_channels
-from ..decode import read_image
 
 __all__ = ["ImageFromFile"]
 

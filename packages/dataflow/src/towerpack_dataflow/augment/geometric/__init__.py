@@ -5,8 +5,7 @@ from ._flip import Flip, FlipTransform, Transpose, TransposeTransform
 from ._paste import BackgroundFiller, CenterPaste, ConstantBackgroundFiller, RandomPaste
 from ._resize import AntialiasedResize, RandomResize, Resize, ResizeShortestEdge, ResizeTransform
 from ._rotation import Rotation, RotationAndCropValid
-from ._warp import Affine, Shift
-from ._warp_transform import WarpAffineTransform
+from ._warp import Affine, Shift, WarpAffineTransform
 
 __all__ = [
     "Affine",

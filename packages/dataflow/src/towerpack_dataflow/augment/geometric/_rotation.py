@@ -11,7 +11,7 @@ from ..._errors import ArgumentError
 from .._augmentor import ImageAugmentor
 from .._image_checks import Array, interval, opencv
 from .._transform import Transform, TransformList
-from ._warp_transform import WarpAffineTransform
+from ._warp import WarpAffineTransform
 
 __all__ = ["Rotation", "RotationAndCropValid"]
 

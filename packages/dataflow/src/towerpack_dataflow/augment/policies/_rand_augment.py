@@ -1,7 +1,8 @@
-"""RandAugment and TrivialAugment: random operations, with one setting or none."""
+"""RandAugment and TrivialAugment: random operations, each with one strength from 0 to 1."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import final
 
 import numpy as np
@@ -10,11 +11,12 @@ from ... import _argument_checks as arguments
 from ..._errors import ArgumentError, ImageError
 from .._augmentor import ImageAugmentor
 from .._augmentor_list import LazyTransform
-from .._image_checks import Array, colour
-from .._transform import Transform, TransformList
-from ._operations import OPERATIONS, operation
+from .._image_checks import Array, colour, opencv
+from .._transform import NoOpTransform, PhotometricTransform, Transform, TransformList
+from ..geometric import WarpAffineTransform
+from ..photometric._brightness import changed_levels, looked_up, mean_of, mixed
 
-__all__ = ["RandAugment", "TrivialAugment"]
+__all__ = ["OPERATIONS", "RandAugment", "TrivialAugment", "operation"]
 
 
 @final
@@ -76,3 +78,105 @@ def _drawn(where: ImageAugmentor, strength: float, wide: bool) -> Transform:
 def _check(where: ImageAugmentor, img: Array) -> None:
     if colour(where, img).dtype != np.uint8:
         raise ImageError(f"{where!r}: takes uint8 images; received {img.dtype}. Convert them with ToUint8")
+
+
+_TO_GREY = 7  # OpenCV's COLOR_RGB2GRAY
+_LEVELS = np.arange(256, dtype=np.uint8)
+
+
+def operation(name: str, img: Array, strength: float, sign: int, wide: bool = False) -> Transform:
+    """Returns an operation as a transform.
+
+    Args:
+        name: one of `OPERATIONS`.
+        img: uint8, shape [height, width, 3], RGB.
+        strength: from 0 to 1.
+        sign: -1 or 1, for operations with two directions.
+        wide: whether to use the ranges of TrivialAugment.
+    """
+    if name == "identity":
+        return NoOpTransform()
+    if name in _GEOMETRIC:
+        return _warp(name, img, strength * sign, wide)
+    if name == "posterize":
+        kept = np.uint8(256 - 2 ** round(strength * (6 if wide else 4)))
+        return PhotometricTransform(lambda image: image & kept, name)
+    change = _VALUES[name]
+    amount = strength * (0.99 if wide else 0.9)
+    return PhotometricTransform(lambda image: change(image, strength, 1 + amount * sign), name)
+
+
+def _warp(name: str, img: Array, amount: float, wide: bool) -> Transform:
+    h, w = img.shape[:2]
+    if name == "rotate":
+        angle = amount * (135 if wide else 30)
+        matrix = opencv().getRotationMatrix2D((w * 0.5 - 0.5, h * 0.5 - 0.5), angle, 1.0)
+    else:
+        matrix = np.eye(2, 3)
+        axis = int(name.endswith("y"))
+        if name.startswith("shear"):
+            matrix[axis, 1 - axis] = amount * (0.99 if wide else 0.3)
+            matrix[axis, 2] = -matrix[axis, 1 - axis] * ((w, h)[1 - axis] * 0.5 - 0.5)
+        else:
+            matrix[axis, 2] = round(amount * (32 if wide else 150 / 331 * (w, h)[axis]))
+    return WarpAffineTransform(matrix, (w, h), interp=0)
+
+
+def _brightness(image: Array, _: float, factor: float) -> Array:
+    return changed_levels(image, lambda values: values * np.float32(factor), True)
+
+
+def _contrast(image: Array, _: float, factor: float) -> Array:
+    mean = mean_of(opencv().cvtColor(image, _TO_GREY))
+    return changed_levels(image, lambda values: mean + np.float32(factor) * (values - mean), True)
+
+
+def _colour(image: Array, _: float, factor: float) -> Array:
+    cv2 = opencv()
+    return mixed(image, cv2.cvtColor(cv2.cvtColor(image, _TO_GREY), cv2.COLOR_GRAY2RGB), factor)
+
+
+def _sharpness(image: Array, _: float, factor: float) -> Array:
+    kernel = np.ones((3, 3), np.float32)
+    kernel[1, 1] = 5
+    smooth = image.copy()
+    smooth[1:-1, 1:-1] = opencv().filter2D(image, -1, kernel / 13)[1:-1, 1:-1]
+    return mixed(image, smooth, factor)
+
+
+def _solarize(image: Array, strength: float, _: float) -> Array:
+    return looked_up(image, np.where(255 * (1 - strength) <= _LEVELS, 255 - _LEVELS, _LEVELS))
+
+
+def _autocontrast(image: Array, *_: float) -> Array:
+    # Along whole rows first: NumPy is slow along an axis of three channels.
+    low, high = (bound(bound(image, axis=0), axis=0).astype(np.float64) for bound in (np.min, np.max))
+    table = (_LEVELS[:, None] - low) * (255 / np.where(high > low, high - low, 255))
+    table = np.where(high > low, table, _LEVELS[:, None])
+    return looked_up(image, np.clip(table, 0, 255).astype(np.uint8))
+
+
+def _equalize(image: Array, *_: float) -> Array:
+    return looked_up(image, np.stack([_flattened(image, channel) for channel in range(3)], axis=1))
+
+
+def _flattened(image: Array, channel: int) -> Array:
+    """Returns the table, shape [256], that equalizes the values of a channel, as computed by Pillow."""
+    counts = opencv().calcHist([image], [channel], None, [256], [0, 256]).ravel().astype(np.int64)
+    step = (counts.sum() - counts[np.flatnonzero(counts)[-1]]) // 255
+    if not step:
+        return _LEVELS
+    return np.asarray(np.minimum((step // 2 + np.cumsum(counts) - counts) // step, 255), np.uint8)
+
+
+_GEOMETRIC = ("rotate", "shear_x", "shear_y", "translate_x", "translate_y")
+_VALUES: dict[str, Callable[[Array, float, float], Array]] = {
+    "autocontrast": _autocontrast,
+    "brightness": _brightness,
+    "color": _colour,
+    "contrast": _contrast,
+    "equalize": _equalize,
+    "sharpness": _sharpness,
+    "solarize": _solarize,
+}
+OPERATIONS = ("identity", *_GEOMETRIC, "posterize", *_VALUES)

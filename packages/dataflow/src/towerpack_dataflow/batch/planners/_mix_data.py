@@ -9,7 +9,7 @@ from ... import _argument_checks as arguments
 from ..._errors import ArgumentError, ArgumentTypeError, EmptyFlowError
 from ...flow._epoch import Epoch
 from ...flow._flow import DataFlow
-from ...flow.provenance import Origin
+from ...flow._trace import Origin
 from ...sources._from_iterable import as_dataflow
 from ._checked_flows import one, require_addressable
 from ._mixture import Mixture

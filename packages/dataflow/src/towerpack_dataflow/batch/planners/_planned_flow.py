@@ -8,8 +8,8 @@ from typing import Any
 from ... import _argument_checks as arguments
 from ..._errors import ArgumentTypeError
 from ...flow._epoch import Epoch
+from ...flow._trace import Origin
 from ...flow._user_code import record_origin
-from ...flow.provenance import Origin
 from ...operators._proxy_flow import ProxyDataFlow
 from .._collate import Collator
 from ._checked_flows import checked_lengths, checked_order, digest, one

@@ -9,9 +9,9 @@ import numpy as np
 
 from ... import _argument_checks as arguments
 from ..._errors import ArgumentError, ArgumentTypeError
-from ...flow._effect import Effect
 from ...flow._epoch import Epoch
-from ...flow.provenance import Origin
+from ...flow._node import Effect
+from ...flow._trace import Origin
 from ...operators._proxy_flow import ProxyDataFlow
 from ._checked_flows import one, require_addressable
 

@@ -1,11 +1,12 @@
-"""`HDF5Data` and `HDF5Serializer`: rows of the arrays in an HDF5 file."""
+"""`HDF5Data` and `HDF5Serializer`: rows of the arrays in an HDF5 file, written exactly or with an error."""
 
 from __future__ import annotations
 
+import io
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, final
+from typing import IO, Any, Final, final
 
 import numpy as np
 
@@ -15,9 +16,19 @@ from ...sources._from_iterable import as_dataflow
 from ...storage import URL, StoredFile, create_file, local_path, open_url
 from .._progress import with_progress
 from .._record_flow import OpenedRecords, RecordFlow, open_same
-from ._hdf5_writing import KIND, KIND_OF_ROWS, VERSION, WRITTEN, write_rows, written_paths
+from ._stacked_datapoints import PLAIN_ARRAYS
 
-__all__ = ["HDF5Data", "HDF5Serializer", "hdf5_version"]
+__all__ = [
+    "KIND",
+    "KIND_OF_ROWS",
+    "VERSION",
+    "WRITTEN",
+    "HDF5Data",
+    "HDF5Serializer",
+    "hdf5_version",
+    "write_rows",
+    "written_paths",
+]
 
 # The errors that h5py raises for damage inside a file.
 _BROKEN = (OSError, RuntimeError, LookupError, ValueError, TypeError, OverflowError, MemoryError)
@@ -194,3 +205,215 @@ def _checked_paths(data_paths: Sequence[str]) -> list[str]:
     if isinstance(data_paths, str) or not data_paths or not all(isinstance(name, str) for name in data_paths):
         raise ArgumentError(f"data_paths is a list of names of arrays; received {data_paths!r}")
     return list(data_paths)
+
+
+VERSION: Final = 1
+WRITTEN: Final = "towerpack_version"
+KIND_OF_ROWS: Final = "towerpack_rows"  # of the file: b"list" or b"tuple"
+KIND: Final = "towerpack_kind"  # of an array: b"array", b"scalar" or b"python"
+_PATHS: Final = "towerpack_data_paths"
+_CHUNK = 2**14  # bytes per checksum and per read, for smaller rows
+_BLOCK = 2**20  # bytes to collect before writing
+_NUMBERS = "biufc"
+_OF_PYTHON = frozenset({bool, int, float, complex})
+
+
+def write_rows(stream: IO[bytes], names: list[str], datapoints: Iterable[Any]) -> None:
+    """Writes datapoints to a new HDF5 file, with a checksum of each block of rows.
+
+    Args:
+        stream: an empty file, open for reading and writing.
+        names: name of the array of each component.
+        datapoints: lists or tuples of arrays or numbers.
+
+    Raises:
+        ArgumentError: a name is invalid, or a datapoint has another type or cannot be written exactly.
+        OSError: the stream cannot be written.
+    """
+    import h5py
+
+    _check_names(names)
+    sink = _Sink(stream)
+    try:
+        # From this version of the format on, all data except variable-length text has a checksum.
+        with h5py.File(sink, "w", libver=("v110", "v110")) as file:
+            file.attrs[WRITTEN] = VERSION
+            file.attrs[_PATHS] = np.array([name.encode() for name in names])
+            _write(file, names, datapoints, sink.check)
+    finally:
+        sink.check()
+
+
+def written_paths(attributes: Any) -> list[str] | None:
+    """Returns the names passed to `write_rows`; `None` for a file of another program."""
+    names = attributes.get(_PATHS)
+    if names is None:
+        return None
+    return [name.decode() if isinstance(name, bytes) else str(name) for name in names]
+
+
+def _check_names(names: list[str]) -> None:
+    parts = [tuple(name.strip("/").split("/")) for name in names]
+    for name, own in zip(names, parts):
+        encodable = name == name.encode(errors="replace").decode()
+        if "\0" in name or not encodable or {"", ".", ".."} & {*own}:
+            raise ArgumentError(f"data_paths has {name!r}; expected names as strings, with / between groups")
+        if parts.count(own) > 1:
+            raise ArgumentError(f"data_paths has {name!r} twice; expected distinct names")
+
+
+def _write(file: Any, names: list[str], datapoints: Iterable[Any], check: Callable[[], None]) -> None:
+    columns: list[_HDF5Column] = []
+    kind: Any = None
+    for number, datapoint in enumerate(datapoints):
+        kind = kind or (tuple if isinstance(datapoint, tuple) else list)
+        if type(datapoint) is not kind or len(datapoint) != len(names):
+            raise ArgumentError(
+                f"datapoint {number} must be a {kind.__name__} of {len(names)} components; received "
+                f"{type(datapoint).__name__} {datapoint!r:.60}"
+            )
+        if not columns:
+            columns = [_HDF5Column(file, k, name, datapoint[k]) for k, name in enumerate(names)]
+        for column, value in zip(columns, datapoint):
+            column.add(value, number)
+        check()
+    file.attrs[KIND_OF_ROWS] = np.bytes_((kind or list).__name__)
+    for name in names if kind is None else ():
+        _new_array(file, name, 0, (), np.dtype(np.float64))
+    for column in columns:
+        column.flush()
+
+
+@final
+class _HDF5Column:
+    """One component of all datapoints, and its array in the file."""
+
+    def __init__(self, file: Any, position: int, name: str, first: Any) -> None:
+        self._where = f"component {position} ({name})"
+        self._kind, array = self._taken(first, 0)
+        rows = max(1, _CHUNK // max(1, array.nbytes))
+        blocks = max(1, _BLOCK // max(_CHUNK, array.nbytes))
+        self._block = np.empty((rows * blocks, *array.shape), array.dtype)
+        self._filled = 0
+        self._array = _new_array(file, name, rows, array.shape, array.dtype)
+        if self._array.dtype != array.dtype:
+            raise ArgumentError(f"{self._where} has {array.dtype}, which HDF5 stores as {self._array.dtype}")
+        self._array.attrs[KIND] = np.bytes_(self._kind)
+
+    def add(self, value: Any, number: int) -> None:
+        """Copies the next value."""
+        kind, array = self._taken(value, number)
+        block = self._block
+        if kind != self._kind or array.shape != block.shape[1:] or array.dtype != block.dtype:
+            raise ArgumentError(
+                f"{self._where} is {_described(self._kind, block[0])} in datapoint 0, and "
+                f"{_described(kind, array)} in datapoint {number}; an HDF5 array has one dtype and shape. "
+                f"LMDBSerializer accepts any"
+            )
+        block[self._filled] = array
+        self._filled += 1
+        if self._filled == len(block):
+            self.flush()
+
+    def flush(self) -> None:
+        """Writes the pending values."""
+        end = len(self._array)
+        self._array.resize(end + self._filled, axis=0)
+        self._array[end:] = self._block[: self._filled]
+        self._filled = 0
+
+    def _taken(self, value: Any, number: int) -> tuple[str, np.ndarray]:
+        kind = _kind_of(value)
+        array = None if kind is None else np.asarray(value)
+        if kind is None or array is None or array.dtype.kind not in _NUMBERS:
+            found = f"an array of {array.dtype}" if array is not None else type(value).__name__
+            raise ArgumentError(
+                f"{self._where} of datapoint {number} is {found}; HDF5 arrays are of numbers. "
+                f"Convert it to an array with a numeric dtype of NumPy, or use LMDBSerializer"
+            )
+        return kind, array
+
+
+def _kind_of(value: Any) -> str | None:
+    """Returns the kind that converts a row of an array back to `value`; `None` if impossible."""
+    if type(value) in _OF_PYTHON:
+        return "python"
+    if isinstance(value, np.generic):
+        return "scalar"
+    return "array" if type(value) in PLAIN_ARRAYS else None
+
+
+def _described(kind: str, value: np.ndarray) -> str:
+    if kind == "array":
+        return f"an array of {value.dtype} with shape {value.shape}"
+    return f"a {'Python' if kind == 'python' else 'NumPy'} number, {value.dtype},"
+
+
+def _new_array(file: Any, name: str, rows: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+    chunk = (max(1, rows), *(max(1, axis) for axis in shape))
+    try:
+        return file.create_dataset(
+            name,
+            (0, *shape),
+            dtype,
+            # An axis of length 0 must be resizable.
+            maxshape=(None, *(axis or None for axis in shape)),
+            chunks=chunk,
+            fletcher32=True,
+        )
+    except (ValueError, TypeError, KeyError) as error:
+        raise ArgumentError(
+            f"data_paths has {name!r}; HDF5 cannot create an array of {dtype} with shape {shape} "
+            f"under this name ({error})"
+        ) from error
+
+
+@final
+class _Sink(io.RawIOBase):
+    """Passes the writes of HDF5 to a file, and records errors.
+
+    HDF5 2.0 crashes the process with SIGSEGV when a write fails while a file is closed. So errors are hidden
+    from HDF5.
+    """
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._stream = stream
+        self._error: OSError | None = None
+
+    def check(self) -> None:
+        """Raises the first error.
+
+        Raises:
+            OSError: a write failed.
+        """
+        if self._error is not None:
+            raise self._error
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        return self._stream.seek(offset, whence)
+
+    def tell(self) -> int:
+        return self._stream.tell()
+
+    def readinto(self, buffer: Any) -> int:
+        found: int = self._stream.readinto(buffer)  # type: ignore[attr-defined]
+        return found
+
+    def write(self, content: Any) -> int:
+        self._tried(lambda: self._stream.write(content))
+        return memoryview(content).nbytes
+
+    def truncate(self, size: int | None = None) -> int:
+        self._tried(lambda: self._stream.truncate(size))
+        return self._stream.tell() if size is None else size
+
+    def flush(self) -> None:
+        if not self.closed:
+            self._tried(self._stream.flush)
+
+    def _tried(self, call: Callable[[], Any]) -> None:
+        if self._error is None:
+            try:
+                call()
+            except OSError as error:
+                self._error = error

@@ -1,17 +1,26 @@
-"""`LMDBData`: the records of an LMDB file; `LMDBDataDecoder`: decodes them."""
+"""`LMDBData`, `LMDBDataDecoder` and `LMDBSerializer`: read and write LMDB files."""
 
 from __future__ import annotations
 
+import itertools
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, final
 
-from ..._errors import ArgumentTypeError
+from ... import _argument_checks as arguments
+from ..._errors import ArgumentTypeError, SendError, extra
+from ...flow._flow import DataFlow
 from ...operators._map_data import MapData
+from ...sources._from_iterable import as_dataflow
+from ...storage import create_path
+from .._progress import with_progress
 from .._record_flow import RecordFlow
-from ._lmdb_records import LMDBRecords
+from ._lmdb_file import writing
+from ._lmdb_records import KEYS_KEY, LMDBRecords
 
-__all__ = ["LMDBData", "LMDBDataDecoder"]
+__all__ = ["LMDBData", "LMDBDataDecoder", "LMDBSerializer"]
 
 
 @final
@@ -83,3 +92,118 @@ class _OfPairs:
 
 def _as_bytes(key: bytes, value: memoryview) -> list[bytes]:
     return [key, bytes(value)]
+
+
+_FORM = "{:08d}"
+_MAP_BYTES = 2**41  # bytes of addresses, not of memory; the file grows during the write
+
+
+@final
+class LMDBSerializer:
+    """Writes a flow to an LMDB file and reads it.
+
+    The datapoints are encoded as msgpack with arrays, without pickle: each record contains its format and
+    version and a checksum, so that a damaged one is detected. Their keys are their indices with eight digits,
+    and the record `__keys__` holds their number.
+
+    Example:
+        >>> import tempfile
+        >>> from towerpack_dataflow import DataFromList
+        >>> path = tempfile.mkdtemp() + "/points.lmdb"
+        >>> LMDBSerializer.save(DataFromList([[1, "one"], [2, "two"]], shuffle=False), path)
+        >>> list(LMDBSerializer.load(path, shuffle=False))
+        [[1, 'one'], [2, 'two']]
+    """
+
+    @staticmethod
+    def save(df: Any, path: str | os.PathLike[str], write_frequency: int = 5000) -> None:
+        """Writes one pass of a flow atomically.
+
+        Args:
+            df: the flow, a list or another iterable.
+            path: the file, or an existing folder, which then contains `data.mdb`. An existing file is
+                replaced; current readers continue to read the old one.
+            write_frequency: number of datapoints to collect before a write. More need more memory.
+
+        Raises:
+            ArgumentError: `write_frequency` is not an integer from 1 up.
+            ImportError: the extra `[lmdb]` is missing.
+            OSError: the file cannot be written.
+            SendError: a datapoint contains an object other than arrays, numbers, strings, bytes, None and
+                containers of these.
+        """
+        arguments.count("write_frequency", write_frequency)
+        target = Path(path) / "data.mdb" if os.path.isdir(path) else Path(path)
+        with extra("lmdb", "writing LMDB files"):
+            from ..encoding import pack_record
+        with _new_file(target) as environment:
+            datapoints = iter(with_progress(as_dataflow(df), f"writing {target.name}"))
+            count = 0
+            while several := list(itertools.islice(datapoints, write_frequency)):
+                with environment.begin(write=True) as transaction:
+                    for datapoint in several:
+                        transaction.put(
+                            _FORM.format(count).encode(), _packed(pack_record, datapoint, target, count)
+                        )
+                        count += 1
+            with environment.begin(write=True) as transaction:
+                transaction.put(KEYS_KEY, pack_record({"keys": _FORM, "count": count}, checksum=True))
+
+    @staticmethod
+    def load(path: str | os.PathLike[str], shuffle: bool = True, *, allow_pickle: bool = False) -> DataFlow:
+        """Returns the datapoints of a file written by this class or Tensorpack as an addressable flow.
+
+        Tensorpack wrote msgpack or pickle; the bytes of a record identify its encoding. From a pickle, only
+        arrays and builtin types are read, so that no code in a file is executed.
+
+        Args:
+            path: the file, or a folder that contains `data.mdb`.
+            shuffle: whether each epoch has a different order.
+            allow_pickle: whether pickles may import and call any object by name. Allow it only for trusted
+                files.
+
+        Raises:
+            FormatError: as for `LMDBData`; or, while iterating, a record cannot be decoded. For pyarrow's
+                serialization, the message has a command that rewrites the file.
+            ImportError: the extra `[lmdb]` is missing.
+            OSError: the file is missing or not readable.
+        """
+        allow_pickle = arguments.flag("allow_pickle", allow_pickle)
+        return RecordFlow(LMDBRecords(path, None, _Decoder(allow_pickle)), shuffle)
+
+
+@final
+class _Decoder:
+    """Decodes datapoints with writable arrays."""
+
+    def __init__(self, allow_pickle: bool) -> None:
+        self._allow_pickle = allow_pickle
+
+    def __call__(self, key: bytes, value: memoryview) -> Any:
+        from ..encoding import decode_stored
+
+        return decode_stored(bytearray(value), self._allow_pickle)
+
+
+def _packed(pack_record: Any, datapoint: Any, path: Path, number: int) -> bytes:
+    try:
+        record: bytes = pack_record(datapoint, checksum=True)
+    except SendError as error:
+        error.add_note(f"while writing datapoint {number} to {path}")
+        raise
+    return record
+
+
+@contextmanager
+def _new_file(target: Path) -> Iterator[Any]:
+    """Opens a file next to `target` and renames it after a clean end."""
+    with extra("lmdb", "writing LMDB files"):
+        import lmdb
+    with create_path(target) as beside, writing(beside, target):
+        # It is flushed to the disk once, at the end: until then it is not valid.
+        environment = lmdb.open(beside, subdir=False, lock=False, map_size=_MAP_BYTES, sync=False)
+        try:
+            yield environment
+            environment.sync(True)
+        finally:
+            environment.close()

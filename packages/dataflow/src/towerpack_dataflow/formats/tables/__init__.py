@@ -1,10 +1,8 @@
 """Tables with typed columns: Parquet and Arrow, row by row."""
 
-from ._arrow_data import ArrowData
-from ._arrow_serializer import ArrowSerializer, arrow_version
+from ._arrow_data import ArrowData, ArrowSerializer, arrow_version
 from ._chunked_rows import ChunkShuffle
-from ._parquet_data import ParquetData
-from ._parquet_serializer import ParquetSerializer, parquet_version
+from ._parquet_data import ParquetData, ParquetSerializer, parquet_version
 
 __all__ = [
     "ArrowData",

@@ -1,7 +1,6 @@
 """Tables in text files: CSV, JSON Lines, SVMLight; row by row."""
 
-from ._csv_data import CSVData, index_csv
-from ._csv_serializer import CSVSerializer
+from ._csv_data import CSVData, CSVSerializer, index_csv
 from ._jsonl_data import JSONLData, JSONLSerializer, index_jsonl
 from ._svmlight_data import SVMLightData
 

@@ -1,18 +1,24 @@
-"""`CSVData`: the rows of a text table."""
+"""`CSVData` and `CSVSerializer`: the rows of text tables, and their fields."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from typing import Any, final
 
 from ... import _argument_checks as arguments
-from ..._errors import ArgumentError, ComponentError, FormatError
-from ...storage import URL
+from ..._errors import ArgumentError, ComponentError, FormatError, SendError
+from ...sources._from_iterable import as_dataflow
+from ...storage import URL, create_file
+from .._progress import with_progress
 from .._record_flow import RecordFlow
-from ._csv_fields import fields, typed_fields
+from .._shown_value import shown
+from ._plain_values import plain_scalar
 from ._text_records import ROWS, TextRecords, index_text
 
-__all__ = ["CSVData", "index_csv"]
+__all__ = ["CSVData", "CSVSerializer", "field_of", "fields", "index_csv", "typed_fields"]
 
 
 @final
@@ -148,3 +154,189 @@ def _header(records: TextRecords, delimiter: str) -> list[str]:
     if not names or len(set(names)) < len(names):
         raise FormatError(f"{records.name}: its first line must have a name for each column; found {names}")
     return names
+
+
+@final
+class CSVSerializer:
+    """Writes a flow of numbers, text, booleans and None as a table and reads the same values.
+
+    Text that looks like another value is quoted, so that `load` distinguishes `1` from `"1"`, and None, an
+    empty field, from `""`. Other programs read such a file like any other table.
+
+    Example:
+        >>> import tempfile
+        >>> path = tempfile.mkdtemp() + "/points.csv"
+        >>> CSVSerializer.save([[0.5, "1"], [None, "a"]], path, ["x", "name"])
+        >>> list(CSVSerializer.load(path))
+        [{'x': 0.5, 'name': '1'}, {'x': None, 'name': 'a'}]
+    """
+
+    @staticmethod
+    def save(df: Any, path: URL, columns: Sequence[str], *, plain: bool = False) -> None:
+        """Writes one pass of a flow, one row per datapoint.
+
+        Args:
+            df: the flow, a list or another iterable; datapoints are lists or tuples, or dicts of the columns.
+                `load` yields dicts.
+            path: path of the file. An existing file is replaced.
+            columns: names of the columns, for the header.
+            plain: whether NumPy scalars are also accepted, and written as the Python numbers they are read
+                as.
+
+        Raises:
+            ArgumentError: the number of components differs from the number of columns, or the names are not
+                distinct strings.
+            OSError: the file cannot be written.
+            SendError: a component is neither a number, text, a boolean nor None, or UTF-8 cannot encode it.
+                An existing file is unchanged.
+        """
+        names = _checked_names(columns)
+        plain = arguments.flag("plain", plain)
+        with create_file(path) as file:
+            file.write(",".join(map(field_of, names)).encode() + b"\n")
+            for number, datapoint in enumerate(
+                with_progress(as_dataflow(df), f"writing {os.path.basename(path)}")
+            ):
+                values = _components(datapoint, names, number)
+                try:
+                    row = ",".join([_field(name, value, plain) for name, value in zip(names, values)])
+                    if not row:
+                        raise SendError(f"component {names[0]!r}: a single None would be a blank line")
+                except SendError as error:
+                    raise SendError(f"{os.fspath(path)}, datapoint {number}, {error}") from error
+                file.write(row.encode() + b"\n")
+
+    @staticmethod
+    def load(path: URL, shuffle: bool = False) -> CSVData:
+        """Returns `CSVData(path, shuffle=shuffle, typed=True)`."""
+        return CSVData(path, shuffle=shuffle, typed=True)
+
+
+def _checked_names(columns: Sequence[str]) -> list[str]:
+    names = list(columns)
+    if not names or len(set(names)) < len(names) or not all(type(name) is str for name in names):
+        raise ArgumentError(
+            f"columns is a list of distinct strings for the header; received {shown(names, 100)}"
+        )
+    try:
+        "".join(names).encode()
+    except UnicodeEncodeError as error:
+        raise ArgumentError(f"columns has a name that UTF-8 cannot encode: {error}") from error
+    return names
+
+
+def _components(datapoint: Any, names: list[str], number: int) -> list[Any]:
+    if isinstance(datapoint, dict) and datapoint.keys() == set(names):
+        return [datapoint[name] for name in names]
+    if not isinstance(datapoint, (list, tuple)) or len(datapoint) != len(names):
+        raise ArgumentError(f"datapoint {number} must have {names}; received {shown(datapoint, 100)}")
+    return list(datapoint)
+
+
+def _field(name: str, value: Any, plain: bool) -> str:
+    try:
+        return field_of(plain_scalar(value) if plain else value)
+    except (TypeError, ValueError) as error:
+        raise SendError(f"component {name!r}: CSV cannot hold {shown(value)}: {error}") from error
+
+
+_BEGINNINGS = frozenset("-0123456789inTF")  # first characters of numbers, booleans, inf and nan
+_DIGITS = re.compile("-?[0-9]+")
+_SPECIAL = re.compile('[",\r\n\ufeff]')
+
+
+def fields(text: str, delimiter: str) -> list[str]:
+    """Returns the texts of the fields of a row, with the rules of Python's `csv`, but of any length.
+
+    Args:
+        text: text of the row, without the end of the line.
+        delimiter: one character.
+
+    Raises:
+        FormatError: a quote is unbalanced, or a line ends outside quotes.
+
+    Example:
+        >>> fields('a,"b, ""c"" ",', ",")
+        ['a', 'b, "c" ', '']
+    """
+    if _is_simple(text):
+        return text.split(delimiter)
+    return [value for value, _ in _split(text, delimiter)]
+
+
+def typed_fields(text: str, delimiter: str) -> list[Any]:
+    """Returns the values of the fields of a row written with `field_of`.
+
+    Raises:
+        FormatError: as for `fields`.
+
+    Example:
+        >>> typed_fields('1,"1",1.0,True,,"",007,a', ",")
+        [1, '1', 1.0, True, None, '', '007', 'a']
+    """
+    if _is_simple(text):
+        return [_value_of(value) for value in text.split(delimiter)]
+    return [value if quoted else _value_of(value) for value, quoted in _split(text, delimiter)]
+
+
+def _is_simple(text: str) -> bool:
+    return '"' not in text and "\n" not in text and "\r" not in text
+
+
+def field_of(value: Any) -> str:
+    """Returns the text of a value in a row; quotes text that would otherwise be read as another value.
+
+    Raises:
+        TypeError: a row cannot hold such a value.
+        ValueError: the value is text that UTF-8 cannot encode, or an integer with too many digits for Python.
+    """
+    if value is None:
+        return ""
+    if type(value) in (bool, int, float):
+        return repr(value)
+    if type(value) is not str:
+        raise TypeError(f"a row holds numbers, text, booleans and None; received a {type(value).__name__}")
+    value.encode()
+    if _SPECIAL.search(value) or type(_value_of(value)) is not str:
+        return '"' + value.replace('"', '""') + '"'
+    return value
+
+
+def _value_of(text: str) -> Any:
+    """Returns the value of a text without quotes: the Python value with this text, else the text itself."""
+    if not text:
+        return None
+    if text[0] not in _BEGINNINGS:
+        return text
+    if text in ("True", "False"):
+        return text == "True"
+    kind = int if _DIGITS.fullmatch(text) else float
+    try:
+        value = kind(text)
+        return value if repr(value) == text else text
+    except ValueError:
+        return text
+
+
+@cache
+def _pattern(delimiter: str) -> re.Pattern[str]:
+    one = re.escape(delimiter)
+    # Text may follow the closing quote, as in Python's csv; a quote there, or within a field, is a literal.
+    return re.compile(
+        rf'(?:"([^"]*(?:""[^"]*)*)"([^{one}\r\n]*)|((?:[^{one}"\r\n][^{one}\r\n]*)?))({one}|\Z)'
+    )
+
+
+def _split(text: str, delimiter: str) -> Sequence[tuple[str, bool]]:
+    found, at, match = _pattern(delimiter), 0, None
+    parts = []
+    while match is None or match[4]:
+        match = found.match(text, at)
+        if match is None:
+            raise FormatError(
+                f"unbalanced quote: {text:.60}" if '"' in text else f"a line ends within it: {text:.60!r}"
+            )
+        at = match.end()
+        quoted = match[1] is not None
+        parts.append((match[1].replace('""', '"') + match[2] if quoted else match[3], quoted))
+    return parts

@@ -2,8 +2,7 @@
 
 from ._example import decode_example, decode_sequence_example, encode_example
 from ._framing import index_tfrecord, write_tfrecord
-from ._tfrecord_data import TFRecordData
-from ._tfrecord_serializer import TFRecordSerializer
+from ._tfrecord_data import TFRecordData, TFRecordSerializer
 
 __all__ = [
     "TFRecordData",

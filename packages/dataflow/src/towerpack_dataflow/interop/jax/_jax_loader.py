@@ -6,16 +6,16 @@ from collections.abc import Callable
 from typing import Any, final
 
 import jax
+import numpy as np
 
 from ... import _argument_checks as arguments
-from ..._errors import ArgumentTypeError
+from ..._errors import ArgumentTypeError, ComponentError
 from .._base_loader import BaseLoader, LoaderOptions
 from .._nested import mapped
 from .._plain_arrays import PlainArrays
 from .._source_of import batched_source
-from ._jax_arrays import jax_array
 
-__all__ = ["DataLoader"]
+__all__ = ["DataLoader", "jax_array"]
 
 
 @final
@@ -109,3 +109,62 @@ class DataLoader(BaseLoader):
 
     def _converted(self, datapoint: Any) -> Any:
         return mapped(datapoint, lambda value, path: jax_array(value, path, self._sharding))
+
+
+_TEXT = "SUO"
+_NARROW = {"i": np.int32, "u": np.uint32, "f": np.float32, "c": np.complex64}
+
+
+def jax_array(value: Any, path: tuple[Any, ...], sharding: Any) -> Any:
+    """Returns an array or a NumPy scalar as a JAX array; text, objects and other values unchanged.
+
+    On the CPU, the JAX array shares the memory of an array that is aligned to 64 bytes, and keeps that memory
+    from being used again.
+
+    Args:
+        value: an array, or any other value.
+        path: its place in the datapoint.
+        sharding: a `jax.sharding.Sharding` of the global array; `None` for the default device.
+
+    Raises:
+        ComponentError: JAX has no such dtype, an integer exceeds 32 bits without `jax_enable_x64`, or the
+            sharding does not fit the shape.
+    """
+    if isinstance(value, np.generic):
+        value = np.asarray(value)
+    if not isinstance(value, np.ndarray) or value.dtype.kind in _TEXT:
+        return value
+    if isinstance(value, np.ma.MaskedArray):
+        raise _refused(path, "a masked array; use x.filled(0) in a MapDataComponent below")
+    value = _narrow(value, path)
+    try:
+        if sharding is None:
+            return jax.device_put(value)
+        return jax.make_array_from_process_local_data(sharding, value)
+    except (AssertionError, TypeError, ValueError) as error:  # JAX asserts that a sharding fits
+        raise _refused(
+            path,
+            f"an array of {value.dtype} with shape {value.shape}, which JAX refuses: {error}. A smaller "
+            "last batch does not fit a sharding: use drop_last=True, or BatchData without remainder",
+        ) from error
+
+
+def _narrow(value: np.ndarray, path: tuple[Any, ...]) -> np.ndarray:
+    """Returns 64-bit numbers in 32 bits, as JAX does by default; no integer may change."""
+    dtype = value.dtype
+    if dtype.kind not in _NARROW or dtype.itemsize < (16 if dtype.kind == "c" else 8):
+        return value
+    if jax.config.jax_enable_x64:
+        return value
+    narrow: np.ndarray = value.astype(_NARROW[dtype.kind])
+    if dtype.kind in "iu" and not np.array_equal(narrow, value):
+        raise _refused(
+            path,
+            f"an array of {dtype} with numbers beyond 32 bits, which JAX would change; set "
+            'jax.config.update("jax_enable_x64", True)',
+        )
+    return narrow
+
+
+def _refused(path: tuple[Any, ...], problem: str) -> ComponentError:
+    return ComponentError(f"component {'.'.join(map(str, path)) or 'of the datapoint'} is {problem}")

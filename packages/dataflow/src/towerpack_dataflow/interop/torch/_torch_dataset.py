@@ -12,9 +12,8 @@ from torch.utils.data import IterableDataset, get_worker_info
 
 from ... import _argument_checks as arguments
 from ..._errors import ArgumentError, StateError
-from ...flow._epoch import Epoch
+from ...flow._epoch import Epoch, Position
 from ...flow._flow_state import position_of
-from ...flow._position import Position
 from ...flow._tree_fingerprint import length_setting
 from ...operators._shard import ShardData
 from .._even_shard import EvenShard

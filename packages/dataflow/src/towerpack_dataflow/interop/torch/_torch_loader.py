@@ -14,8 +14,7 @@ from .._base_loader import BaseLoader, LoaderOptions
 from .._nested import mapped
 from .._plain_arrays import PlainArrays
 from .._source_of import batched_source
-from ._device_copies import DeviceCopies
-from ._tensors import tensor_of
+from ._tensors import DeviceCopies, tensor_of
 from ._torch_ranks import rank_and_world_size
 
 __all__ = ["DataLoader"]

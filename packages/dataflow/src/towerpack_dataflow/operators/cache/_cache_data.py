@@ -7,12 +7,11 @@ from typing import Any, final
 
 from ... import _argument_checks as arguments
 from ..._errors import ArgumentError, ArgumentTypeError, CacheError, NotAddressableError
-from ...flow._effect import Effect
 from ...flow._epoch import Epoch
 from ...flow._flow_state import Tree
-from ...flow._node import DROPPED
+from ...flow._node import DROPPED, Effect
+from ...flow._trace import Origin
 from ...flow._tree_fingerprint import known_length
-from ...flow.provenance import Origin
 from ...sources._permutation import Permutation
 from .._proxy_flow import ProxyDataFlow
 from ._memory_cache import MISSING, CacheStorage, MemoryCache

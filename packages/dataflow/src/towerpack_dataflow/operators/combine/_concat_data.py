@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import Any, final
 
-from ...flow._effect import Effect
 from ...flow._epoch import Epoch
-from ...flow.provenance import Origin
+from ...flow._node import Effect
+from ...flow._trace import Origin
 from .._repeat import RepeatMark
 from ._combined_flow import CombinedFlow
 

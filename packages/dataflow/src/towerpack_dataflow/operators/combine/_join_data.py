@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from typing import Any, final
 
 from ..._errors import JoinError, UnknownLengthError
-from ...flow._effect import Effect
 from ...flow._epoch import Epoch
+from ...flow._node import Effect
 from ...flow._resume_marks import replayed
+from ...flow._trace import Origin
 from ...flow._user_code import record_origin
-from ...flow.provenance import Origin
 from ._combined_flow import CombinedFlow
 
 __all__ = ["JoinData", "ZipData"]

@@ -9,8 +9,8 @@ from typing import Any, final
 import numpy as np
 
 from ..._errors import ArgumentError, UnknownLengthError
-from ...flow._effect import Effect
 from ...flow._epoch import Epoch
+from ...flow._node import Effect
 from ...flow._resume_marks import replayed
 from ._combined_flow import CombinedFlow
 

@@ -9,10 +9,10 @@ from typing import Any, final
 import numpy as np
 
 from ..._errors import ArgumentError
-from ...flow._effect import Effect
 from ...flow._epoch import Epoch
+from ...flow._node import Effect
 from ...flow._resume_marks import replayed
-from ...flow.provenance import Origin
+from ...flow._trace import Origin
 from ._combined_flow import CombinedFlow
 
 __all__ = ["MixOrder", "RandomMixData"]

@@ -16,8 +16,7 @@ import numpy as np
 from ..._errors import ClusterError, WorkerDiedError, extra
 from ..pool import ActivePass, Chunk
 from ..transport import Failure, dump_payload, unpack_error
-from ..worker._task_handler import ATTEMPTS, TaskHandler
-from ..worker._task_messages import TaskResult
+from ..worker._task_handler import ATTEMPTS, TaskHandler, TaskResult
 from ._ray_worker import RayMessage, RayWorker
 
 __all__ = ["RayOptions", "RayPool", "imported_ray"]

@@ -11,8 +11,7 @@ from ...batch import BatchAllocator
 from ..transport import Failure, dump_out_of_band, from_table, pack_error
 from ..worker._process_end import one_thread_for_opencv, seed_global_generators
 from ..worker._single_sends import SingleSends
-from ..worker._task_handler import TaskHandler, WorkerInfo, set_worker_info
-from ..worker._task_messages import PassSpec, TaskResult
+from ..worker._task_handler import PassSpec, TaskHandler, TaskResult, WorkerInfo, set_worker_info
 
 __all__ = ["RayMessage", "RayPart", "RayWorker"]
 

@@ -11,8 +11,7 @@ from weakref import WeakMethod
 from ...flow._resume_marks import Marks, as_lists
 from ..tracing import process_spans
 from ..transport import DatapointList, Failure, SteadyList
-from ..worker._task_handler import ATTEMPTS, TaskHandler
-from ..worker._task_messages import PassSpec, TaskResult, marks_throughout
+from ..worker._task_handler import ATTEMPTS, PassSpec, TaskHandler, TaskResult, marks_throughout
 from ..worker._worker_thread import InProcessMessage
 from ._dispatcher import Dispatcher
 

@@ -6,8 +6,7 @@ import copy
 from collections.abc import Iterator
 from typing import final
 
-from ..worker._task_handler import TaskHandler
-from ..worker._task_messages import TaskResult
+from ..worker._task_handler import TaskHandler, TaskResult
 from ..worker._worker_thread import InProcessMessage
 from ._active_pass import ActivePass, Chunk
 

@@ -11,8 +11,7 @@ from typing import Any, NamedTuple, final
 
 from ..._errors import DatapointTimeoutError, WorkerDiedError
 from ..transport import Channel, WorkerPayload, pack_error
-from ..worker._task_handler import TaskHandler, WorkerInfo, WorkerService, set_thread_info
-from ..worker._task_messages import PassSpec
+from ..worker._task_handler import PassSpec, TaskHandler, WorkerInfo, WorkerService, set_thread_info
 from ..worker._worker_loop import WorkerLoop, WorkerStart, main_forked
 from ..worker._worker_process import WorkerProcess, fork, spawn
 from ..worker._worker_thread import ThreadChannel, WorkerThread, connected_channels

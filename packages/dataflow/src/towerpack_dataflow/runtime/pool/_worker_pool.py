@@ -13,8 +13,7 @@ from typing import Any, final
 
 from ..._errors import WorkerDiedError
 from ..transport import Failure, PeerGoneError, ReceivedMessage, from_table, pack_error, unpack_error
-from ..worker._task_handler import TaskHandler
-from ..worker._task_messages import TaskResult
+from ..worker._task_handler import TaskHandler, TaskResult
 from ..worker._worker_process import interrupts_blocked
 from ..worker._worker_thread import InProcessMessage
 from ._active_pass import ActivePass, Chunk

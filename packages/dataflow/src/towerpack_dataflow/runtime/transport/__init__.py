@@ -14,8 +14,7 @@ from ._large_copies import (
 )
 from ._out_of_band_pickle import dump_out_of_band
 from ._remote_errors import Failure, WorkerTraceback, pack_error, unpack_error
-from ._slot_reuse import SlotReusePolicy
-from ._slots import SlotBlock, SlotPool
+from ._slots import SlotBlock, SlotPool, SlotReusePolicy
 from ._small_datapoints import ColumnTable, from_table, to_table
 
 __all__ = [

@@ -9,8 +9,7 @@ from typing import Any, NamedTuple, final
 from ...batch import BatchAllocator, Collator
 from ...flow._epoch import Epoch
 from ..transport import DatapointList, pack_error
-from ._task_handler import ATTEMPTS, TaskHandler
-from ._task_messages import PassSpec, TaskResult
+from ._task_handler import ATTEMPTS, PassSpec, TaskHandler, TaskResult
 
 __all__ = ["BatchInputs", "MapTaskHandler"]
 

@@ -14,8 +14,7 @@ from ...flow._resume_marks import Marks, as_lists
 from ...flow._written_flow import is_steady
 from ..tracing import NO_SPANS, Spans, StageTimer, put_timers
 from ..transport import Collected, DatapointList, Failure, QuickList, SteadyList
-from ._task_handler import ATTEMPTS, TaskHandler
-from ._task_messages import PassSpec, TaskResult, marks_throughout
+from ._task_handler import ATTEMPTS, PassSpec, TaskHandler, TaskResult, marks_throughout
 
 __all__ = ["ReadTaskHandler"]
 

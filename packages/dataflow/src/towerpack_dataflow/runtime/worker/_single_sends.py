@@ -6,8 +6,7 @@ from collections.abc import Callable
 from typing import Any, final
 
 from ..transport import PeerGoneError
-from ._task_handler import ATTEMPTS, TaskHandler
-from ._task_messages import TaskResult
+from ._task_handler import ATTEMPTS, TaskHandler, TaskResult
 
 __all__ = ["SingleSends"]
 

@@ -28,8 +28,15 @@ from ..transport import (
 )
 from ._process_end import die_with, keep_freed_memory, leave, one_thread_for_opencv, seed_global_generators
 from ._single_sends import SingleSends
-from ._task_handler import TaskHandler, WorkerInfo, WorkerService, get_worker_info, set_worker_info
-from ._task_messages import PassSpec, TaskResult
+from ._task_handler import (
+    PassSpec,
+    TaskHandler,
+    TaskResult,
+    WorkerInfo,
+    WorkerService,
+    get_worker_info,
+    set_worker_info,
+)
 from ._worker_thread import InProcessMessage, ThreadChannel
 
 __all__ = ["WorkerLoop", "WorkerStart", "main", "main_forked"]
