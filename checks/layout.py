@@ -56,8 +56,9 @@ def _mirrors() -> Iterator[str]:
         sources = ROOT / "packages" / wheel / "src" / f"towerpack_{wheel}"
         tests = ROOT / "packages" / wheel / "tests"
         for folder in (path for path in tests.iterdir() if path.is_dir()):
-            if list(folder.glob("test_*.py")) and not (sources / folder.name).is_dir():
-                yield f"{folder.relative_to(ROOT)}: the wheel has no folder {folder.name!r}."
+            found = (sources / folder.name).is_dir() or (sources / f"{folder.name}.py").exists()
+            if list(folder.glob("test_*.py")) and not found:
+                yield f"{folder.relative_to(ROOT)}: the wheel has no folder or module {folder.name!r}."
 
 
 def _front_doors() -> Iterator[str]:

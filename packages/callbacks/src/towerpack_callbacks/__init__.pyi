@@ -23,8 +23,14 @@ from .actions._weight_averages import EMA, ClipWeights, averaged_variables
 from .callback import Callback, Every, InferenceTower, LoopState, ProxyCallback, StepFetch, TrainerProtocol
 from .callback._proxy_callback import EnableCallbackIf, PeriodicCallback, PeriodicTrigger
 from .checkpoint import KeepBest, MaxSaver, MinSaver, ModelSaver, SaveState
-from .evaluation._evaluation_statistics import BinaryClassificationStats, ClassificationError, ScalarStats
-from .evaluation._inference_runner import DataParallelInferenceRunner, Inferencer, InferenceRunner
+from .evaluation import (
+    BinaryClassificationStats,
+    ClassificationError,
+    DataParallelInferenceRunner,
+    Inferencer,
+    InferenceRunner,
+    ScalarStats,
+)
 from .graph import find_ancestors, find_tensors
 from .hyperparam import (
     GraphVarParam,
@@ -67,7 +73,7 @@ from .profile import (
     ThroughputTracker,
 )
 from .profile._training_progress import ProgressBar
-from .stopping._early_stopping import (
+from .stopping import (
     CollapseAlarm,
     EarlyStopping,
     OptunaPruning,

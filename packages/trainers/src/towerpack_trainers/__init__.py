@@ -35,8 +35,7 @@ from .base import (
     TowerTrainer,
     Trainer,
 )
-from .config._dry_runs import fast_dev_run, overfit_batches
-from .config._train_config import TrainConfig, default_callbacks, default_monitors
+from .config import TrainConfig, default_callbacks, default_monitors, fast_dev_run, overfit_batches
 from .distributed import DistributedTrainer, MPITrainer
 from .export import ModelExporter
 from .gan import GANCosts, GANModelDesc, GANTrainer, MultiGPUGANTrainer, SeparateGANTrainer

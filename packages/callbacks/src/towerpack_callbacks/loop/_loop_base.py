@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from ..callback import Callback, InferenceTower, LoopState
-from ..graph._find_tensors import find_tensors
+from ..graph import find_tensors
 from ..monitors import Monitors
 from ._callbacks import Callbacks
 

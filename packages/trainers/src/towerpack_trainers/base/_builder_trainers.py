@@ -13,7 +13,7 @@ from towerpack_callbacks import Callback
 from towerpack_inputsource import InputSource
 
 from .._errors import ConfigError, TrainerStateError
-from ..config._train_config import RunPlan, TrainConfig, resolve_config
+from ..config import RunPlan, TrainConfig, resolve_config
 from ..restore import find_starting_point
 from ..towers._builder import Builder, SingleDeviceBuilder
 from ..towers._model_desc import FunctionModel

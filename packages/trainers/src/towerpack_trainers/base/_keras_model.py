@@ -14,7 +14,7 @@ from towerpack_layers.interop import KerasFunction, use_keras
 
 from .._argument_checks import check_function, make_optimizer
 from .._errors import ConfigError, ModelError, TrainerStateError
-from ..config._train_config import TrainConfig
+from ..config import TrainConfig
 from ..towers._model_desc import ModelDesc
 from ..towers._objective import MakeOptimizer
 from ..towers._tower import check_specs

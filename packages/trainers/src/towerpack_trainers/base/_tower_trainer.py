@@ -15,7 +15,7 @@ from towerpack_inputsource import FeedInput, InputSource, input_for
 from towerpack_layers import TowerContext
 
 from .._errors import ConfigError, TrainerStateError
-from ..config._train_config import FlowPositions
+from ..config import FlowPositions
 from ..optimize import compile_training_towers, leave_fusion_to_xla
 from ..predict._prediction_towers import PredictionTowers
 from ..reports import InputOverhead, StepOnHeldBatch, explain_step

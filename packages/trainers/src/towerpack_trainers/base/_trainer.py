@@ -26,7 +26,7 @@ from towerpack_callbacks import (
 
 from .._errors import ConfigError, TrainerStateError
 from .._renamed import renamed_method
-from ..config._train_config import (
+from ..config import (
     RunPlan,
     TrainConfig,
     default_callbacks,

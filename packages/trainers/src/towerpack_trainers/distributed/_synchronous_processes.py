@@ -18,7 +18,7 @@ from towerpack_inputsource import InputSource
 
 from .._errors import ConfigError, PeerLostError, RanksDifferError, describe_error
 from ..base import SingleCostTrainer
-from ..config._train_config import TrainConfig
+from ..config import TrainConfig
 from ..restore import RunState, StartingPoint
 from ..session import ProcessStrategy, create_session
 from .cluster import Cluster, resolve_cluster

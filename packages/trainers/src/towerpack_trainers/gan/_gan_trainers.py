@@ -13,7 +13,7 @@ from towerpack_layers import BatchNorm, argscope
 from .._argument_checks import at_least
 from .._errors import ConfigError
 from ..base import BuilderTrainer
-from ..config._train_config import TrainConfig
+from ..config import TrainConfig
 from ..replicate import choose_builder
 from ..session import ProcessStrategy
 from ..step import Given, PrologueOps, StepCopies

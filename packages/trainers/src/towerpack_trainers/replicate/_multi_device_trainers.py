@@ -7,7 +7,7 @@ from typing import final
 
 from .._errors import ConfigError
 from ..base import SingleCostTrainer
-from ..config._train_config import TrainConfig
+from ..config import TrainConfig
 from ..towers._devices import are_gpus, choose_devices
 from ._allreduce import choose_mode
 from ._data_parallel_builders import (

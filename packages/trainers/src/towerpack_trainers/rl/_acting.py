@@ -18,7 +18,7 @@ from towerpack_inputsource import RolloutInput
 
 from .._errors import ConfigError
 from ..base import BuilderTrainer
-from ..config._train_config import TrainConfig, default_callbacks
+from ..config import TrainConfig, default_callbacks
 from ..replicate import choose_builder
 from ..towers._builder import Builder
 from ..towers._devices import choose_devices

@@ -18,7 +18,7 @@ from towerpack_layers import freeze_variables
 from .._argument_checks import at_least
 from .._errors import ConfigError
 from .._renamed import renamed_arguments
-from ..config._train_config import TrainConfig
+from ..config import TrainConfig
 from ..towers._model_desc import ModelDesc
 from ..towers._predictor import Predictor
 from ._acting import AgentTrainer, Collector

@@ -16,7 +16,7 @@ from towerpack_inputsource import RolloutInput
 
 from .._argument_checks import at_least
 from .._errors import ConfigError
-from ..config._train_config import TrainConfig
+from ..config import TrainConfig
 from ..towers._model_desc import ModelDesc
 from ._acting import AgentTrainer, Collector, updates_of
 from ._environments import Transitions

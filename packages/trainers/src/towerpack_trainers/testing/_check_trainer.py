@@ -13,7 +13,7 @@ from towerpack_callbacks import Callback, ModelSaver, PeriodicTrigger, StopTrain
 
 from .._errors import TrainerStateError
 from ..base import Trainer
-from ..config._train_config import TrainConfig
+from ..config import TrainConfig
 from ..towers._model_desc import ModelDesc
 from ._small_training import (
     EPOCHS,

@@ -17,7 +17,7 @@ from towerpack_callbacks.checkpoint import snapshot_variables
 from towerpack_layers import BatchNorm, Dropout, FullyConnected
 
 from ..base import Trainer
-from ..config._train_config import TrainConfig
+from ..config import TrainConfig
 from ..towers._model_desc import ModelDesc
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""Evaluation during training: a replica of the model runs over a separate dataset."""
+"""Evaluation during training, and the statistics of one evaluation round."""
 
 from __future__ import annotations
 
@@ -7,11 +7,19 @@ import itertools
 from collections.abc import Sequence
 from typing import Any, final
 
+import numpy as np
 import tensorflow.compat.v1 as tf
 
-from ..callback import Callback, InferenceTower
+from .callback import Callback, InferenceTower
 
-__all__ = ["DataParallelInferenceRunner", "InferenceRunner", "Inferencer"]
+__all__ = [
+    "BinaryClassificationStats",
+    "ClassificationError",
+    "DataParallelInferenceRunner",
+    "InferenceRunner",
+    "Inferencer",
+    "ScalarStats",
+]
 
 
 class Inferencer(abc.ABC):
@@ -150,3 +158,132 @@ class DataParallelInferenceRunner(_Runner):
                 '["/gpu:0", "/gpu:1"].'
             )
         super().__init__(input, inferencers, tower_name, list(devices))
+
+
+@final
+class ScalarStats(Inferencer):
+    """Computes the mean of scalar tensors over all examples; batches are weighted by their size.
+
+    Args:
+        names: one or more names of scalar tensors. Each is the mean over its batch.
+        prefix: statistics are named `<prefix>_<name>`; with "", just `<name>`.
+    """
+
+    def __init__(self, names: str | Sequence[str], prefix: str = "validation") -> None:
+        self._names = [names] if isinstance(names, str) else list(names)
+        self._lead = f"{prefix}_" if prefix else ""
+
+    def _get_fetches(self) -> Sequence[str]:
+        return self._names
+
+    def _before_inference(self) -> None:
+        self._sum = np.zeros(len(self._names), np.float64)
+        self._examples = 0
+
+    def _on_fetches(self, values: list[Any], batch_size: int) -> None:
+        for name, value in zip(self._names, values):
+            if np.ndim(value) != 0:
+                raise ValueError(
+                    f"ScalarStats takes scalars; tensor {name!r} has shape {np.shape(value)}. "
+                    "Reduce it in build_graph, for example by tf.reduce_mean."
+                )
+        self._sum += np.asarray(values, np.float64) * batch_size
+        self._examples += batch_size
+
+    def _after_inference(self) -> dict[str, float]:
+        means = self._sum / max(self._examples, 1)
+        return dict(zip(self.produces(), means.tolist()))
+
+    def produces(self) -> Sequence[str]:
+        return [f"{self._lead}{name.split(':')[0]}" for name in self._names]
+
+
+@final
+class ClassificationError(Inferencer):
+    """Computes the fraction of wrong predictions, exact for any batch sizes.
+
+    Args:
+        wrong_tensor_name: a vector with one 0 or 1 per example, 1 (or True) where the prediction is wrong.
+        summary_name: name of the statistic.
+    """
+
+    def __init__(
+        self, wrong_tensor_name: str = "incorrect_vector", summary_name: str = "validation_error"
+    ) -> None:
+        self._tensor_name = wrong_tensor_name
+        self._summary_name = summary_name
+
+    def _get_fetches(self) -> Sequence[str]:
+        return [self._tensor_name]
+
+    def _before_inference(self) -> None:
+        self._wrong = 0.0
+        self._examples = 0
+
+    def _on_fetches(self, values: list[Any], batch_size: int) -> None:
+        vector = np.asarray(values[0])
+        if vector.ndim != 1:
+            raise ValueError(
+                f"ClassificationError takes a vector with one 0 or 1 per example; "
+                f"tensor {self._tensor_name!r} has shape {vector.shape}."
+            )
+        self._wrong += float(vector.sum())
+        self._examples += len(vector)
+
+    def _after_inference(self) -> dict[str, float]:
+        return {self._summary_name: self._wrong / max(self._examples, 1)}
+
+    def produces(self) -> Sequence[str]:
+        return [self._summary_name]
+
+
+@final
+class BinaryClassificationStats(Inferencer):
+    """Computes precision, recall and F1 of binary predictions, over all elements of the round.
+
+    An undefined value, such as the precision without positive predictions, is 0.
+
+    Args:
+        pred_tensor_name: the predictions, an array of any shape with 0 or 1 (or bool) in each element.
+        label_tensor_name: the labels, of the same shape.
+        prefix: statistics are named `<prefix>_precision`, `<prefix>_recall`, `<prefix>_f1`; "" for no prefix.
+    """
+
+    def __init__(self, pred_tensor_name: str, label_tensor_name: str, prefix: str = "val") -> None:
+        self._names = [pred_tensor_name, label_tensor_name]
+        self._lead = f"{prefix}_" if prefix else ""
+
+    def _get_fetches(self) -> Sequence[str]:
+        return self._names
+
+    def _before_inference(self) -> None:
+        self._predicted = self._labelled = self._both = 0
+
+    def _on_fetches(self, values: list[Any], batch_size: int) -> None:
+        pred, label = (np.asarray(value) for value in values)
+        if pred.shape != label.shape:
+            raise ValueError(
+                f"BinaryClassificationStats compares element by element; {self._names[0]!r} has shape "
+                f"{pred.shape}, {self._names[1]!r} has {label.shape}."
+            )
+        for name, array in zip(self._names, (pred, label)):
+            if array.dtype != bool and not np.isin(array, (0, 1)).all():
+                raise ValueError(
+                    f"BinaryClassificationStats takes 0 and 1; {name!r} has other values. "
+                    "Apply a threshold in the model, for example tf.cast(probability > 0.5, tf.int32)."
+                )
+        pred, label = pred.astype(bool), label.astype(bool)
+        self._predicted += int(pred.sum())
+        self._labelled += int(label.sum())
+        self._both += int((pred & label).sum())
+
+    def _after_inference(self) -> dict[str, float]:
+        values = (
+            self._both / max(self._predicted, 1),
+            self._both / max(self._labelled, 1),
+            2 * self._both / max(self._predicted + self._labelled, 1),
+        )
+        return dict(zip(self.produces(), values))
+
+    def produces(self) -> Sequence[str]:
+        return [f"{self._lead}{what}" for what in ("precision", "recall", "f1")]

@@ -1,4 +1,4 @@
-"""The trace of one process of a training: spans of time, and their files in the trace event format."""
+"""Traces of trainings: spans of time on a clock shared by all processes of a machine, and trace files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ import tensorflow.compat.v1 as tf
 from towerpack_callbacks import LoopState
 from towerpack_callbacks.writing import atomic_write
 
-from ..._errors import ConfigError, TraceError
+from .._errors import ConfigError, TraceError
 
 __all__ = [
     "TrainingTrace",
@@ -32,7 +32,6 @@ __all__ = [
     "timed_session",
     "write_trace",
 ]
-
 
 Result = TypeVar("Result")
 

@@ -9,8 +9,8 @@ from typing import Any, Literal, final
 
 import tensorflow.compat.v1 as tf
 
-from .._errors import StopTraining
-from ..callback import Callback, Every, StatisticWatch, as_every, check_choice, check_count, is_better
+from ._errors import StopTraining
+from .callback import Callback, Every, StatisticWatch, as_every, check_choice, check_count, is_better
 
 __all__ = [
     "CollapseAlarm",

@@ -1,4 +1,4 @@
-"""Writes a trained model in the formats of other programs; never over other files by accident."""
+"""Exports of a trained model to the file formats of other programs; never over other files by accident."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from towerpack_callbacks.graph import find_ancestors
 from towerpack_callbacks.writing import atomic_write, replace_directory, sync, write_archive
 from towerpack_layers import nonempty_batches
 
-from .._errors import ConfigError, ExportError
-from ..predict import OfflinePredictor, PredictConfig
-from ..session import default_session_config
+from ._errors import ConfigError, ExportError
+from .predict import OfflinePredictor, PredictConfig
+from .session import default_session_config
 
 __all__ = [
     "ModelExporter",

@@ -1,1 +1,0 @@
-"""Evaluation during training, and the statistics of one evaluation round."""

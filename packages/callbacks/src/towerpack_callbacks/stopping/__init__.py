@@ -1,1 +1,0 @@
-"""Callbacks that end a training."""
