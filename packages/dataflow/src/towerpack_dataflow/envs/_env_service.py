@@ -16,7 +16,7 @@ from ._step_memory import IDLE
 from ._worker_envs import WorkerEnvs, make_worker_envs
 from ._worker_link import WorkerLink
 
-__all__ = ["EnvService", "range"]
+__all__ = ["EnvService", "index_range"]
 
 
 def index_range(number: int, workers: int, envs: int) -> range:
