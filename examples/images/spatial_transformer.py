@@ -87,7 +87,7 @@ class Straightened(Classifier):
             y = MaxPooling("pool2", Conv2D("conv2", y, 16), 2)
             y = FullyConnected("hidden", y, 64, activation=tf.nn.relu)
             self.moved = FullyConnected("affine", y, 6, kernel_initializer=tf.zeros_initializer())
-        affine = [0.7, 0, 0, 0, 0.7, 0] + self.moved
+        affine = self.moved + tf.constant([0.7, 0, 0, 0, 0.7, 0])
         line = np.linspace(-1, 1, SEEN)
         grid = np.stack([*np.meshgrid(line, line, indexing="ij"), np.ones((SEEN, SEEN))], 2).reshape(-1, 3)
         places = tf.einsum("nij,pj->npi", tf.reshape(affine, [-1, 2, 3]), tf.constant(grid, tf.float32))
