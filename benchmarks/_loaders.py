@@ -872,13 +872,13 @@ def f_uneven_pool() -> Run:
     return run
 
 
-def main() -> None:
-    """Prepares a subject, then measures it at each request."""
+def serve(subjects: dict[str, dict[str, Callable[[], Run]]]) -> None:
+    """Prepares the subject that the command line names, then measures it at each request."""
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # keeps the output of libraries out of stdout
     scenario, name = sys.argv[1:]
     try:
-        run = SUBJECTS[scenario][name]()
+        run = subjects[scenario][name]()
         run()
     except ImportError as error:
         print(json.dumps({"missing": str(error)}), file=answers)
@@ -889,5 +889,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    serve(SUBJECTS)
     os._exit(0)  # some libraries never end

@@ -27,6 +27,7 @@ from towerpack_dataflow import (
     BatchError,
     ComponentError,
     DataFlow,
+    DataFromArrays,
     DataFromGenerator,
     DataFromIterable,
     DataFromList,
@@ -455,6 +456,30 @@ def test_tensors_of_workers(workers):
             assert workers == 0 or in_shared_memory(item["image"])
 
 
+@pytest.fixture
+def threads_of_torch():
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    torch.ones(10**6).sum()  # starts them
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.usefixtures("threads_of_torch")
+def test_a_fork_of_a_process_in_which_pytorch_has_threads():
+    def summed(number):
+        return [torch.ones(10**6).sum() * number, torch.get_num_threads()]
+
+    def three_threads(_):
+        torch.set_num_threads(3)
+
+    with forked(MapData([1, 2], summed), 1, timeout=60) as loader:
+        assert list(loader) == [[1e6, 1], [2e6, 1]]
+    counts = MapData([1], lambda _: [torch.get_num_threads()])
+    with forked(counts, 1, worker_init_fn=three_threads) as loader:
+        assert list(loader) == [[3]]
+
+
 def test_a_tensor_on_another_device_is_named():
     def elsewhere(number):
         return [number, {"x": torch.ones(1, device="meta") if number == 2 else torch.ones(1)}]
@@ -516,6 +541,9 @@ def test_nested_and_single_datapoints_are_stacked():
     assert batch["b"].image.tolist() == ["x"] * 3
     assert rest["b"].label.tolist() == [True, True]
     assert [each.tolist() for each in DataLoader(list(range(5)), 2)] == [[0, 1], [2, 3], [4]]
+    columns = DataFromArrays([list(range(5)), np.arange(5, dtype=np.int16)], shuffle=False)
+    numbers, small = next(iter(DataLoader(columns, 2)))
+    assert (numbers.dtype, small.dtype) == (torch.int64, torch.int16)
     with pytest.raises(
         BatchError,
         match=r"datapoint 3 of the pass has the structure dict\(a: value, b: value\).*dict\(a: value\)",
@@ -787,10 +815,27 @@ def at_five(datapoint):
     return datapoint
 
 
+def failing_at_five(datapoint):
+    if datapoint[0] == 5:
+        raise ZeroDivisionError("five")
+    return datapoint
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_worker_that_raises(workers):
+    flow = MapData(DataFromList([[number] for number in range(9)], shuffle=False), failing_at_five)
+    with forked(flow, workers) as loader:
+        iterator = iter(loader)
+        assert [each[0] for each in islice(iterator, 5)] == [0, 1, 2, 3, 4]
+        with pytest.raises(ZeroDivisionError, match="five") as caught:
+            next(iterator)
+        assert "datapoint 5" in "".join(caught.value.__notes__)
+
+
 def test_a_worker_that_dies():
     with (
-        forked(MapData([[number] for number in range(9)], at_five)) as loader,
-        pytest.raises(WorkerDiedError, match="SIGKILL"),
+        forked(MapData(DataFromList([[n] for n in range(9)], shuffle=False), at_five)) as loader,
+        pytest.raises(WorkerDiedError, match=r"datapoint 5.*SIGKILL|SIGKILL.*datapoint 5"),
     ):
         list(loader)
 

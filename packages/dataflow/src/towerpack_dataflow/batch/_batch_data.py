@@ -10,7 +10,7 @@ import numpy as np
 
 from .. import _argument_checks as arguments
 from .._errors import ArgumentError
-from ..flow._columns import Columns, assembled
+from ..flow._columns import Columns
 from ..flow._epoch import Epoch
 from ..flow._trace import Origin
 from ..flow._tree_fingerprint import known_length
@@ -123,20 +123,23 @@ class BatchData(ProxyDataFlow):
     def _gathered(self, columns: Columns, epoch: Epoch, start: int) -> Iterator[Any]:
         """Yields batches written by the flow below, without making datapoints."""
         size = self._batch_size
-        kind, keys, fields = columns.kind, columns.keys, columns.rows(size)
+        fields = columns.rows(size)
         below = self._below(epoch)
         memory = self._own_memory()
         try:
             for wanted in self._index_ranges(epoch, start):
                 if len(wanted) < size:
                     fields = columns.rows(len(wanted))
-                batch = memory.allocate(fields)
-                columns.gather(below, wanted, batch)
-                yield self._finished(assembled(kind, keys, batch))
+                batch = columns.batch(below, wanted, memory.allocate(fields))
+                yield self._finished(self._stacked(below, wanted) if batch is None else batch)
                 del batch  # its memory is for one of the next
         except Exception as error:
             record_origin(error, self)
             raise
+
+    def _stacked(self, below: Epoch, wanted: range) -> Any:
+        """Returns a batch of datapoints that have no common layout."""
+        return self.aggregate_batch([self.ds._datapoint(below, number) for number in wanted])
 
     def _first(self, epoch: Epoch, index: int) -> int:
         """Returns the number of the first datapoint of a batch."""

@@ -78,9 +78,13 @@ def image_names(folder: Path) -> list[str]:
         DatasetError: the folder is missing, or is not a folder.
     """
     try:
-        names = os.listdir(folder)
+        return _images_among(os.listdir(folder))
     except (FileNotFoundError, NotADirectoryError) as error:
         raise DatasetError(f"the folder {folder} is missing, or is not a folder") from error
+
+
+def _images_among(names: Iterable[str]) -> list[str]:
+    """Returns the names of images, sorted; hidden files are left out."""
     return sorted(name for name in names if name.lower().endswith(_SUFFIXES) and not name.startswith("."))
 
 
@@ -239,10 +243,12 @@ def _sub_folders(folder: Path) -> list[str]:
 def _images_below(folder: Path, kind: str) -> Iterator[str]:
     """Yields the paths of a class's images below `folder`, in the same order everywhere."""
     found = False
-    for parent, folders, _ in os.walk(folder / kind):
+    start = os.path.join(folder, "")
+    for parent, folders, files in os.walk(start + kind):
         folders[:] = sorted(name for name in folders if name[0] != ".")
-        for name in image_names(Path(parent)):
+        below = parent[len(start) :]
+        for name in _images_among(files):
             found = True
-            yield os.path.relpath(os.path.join(parent, name), folder)
+            yield f"{below}/{name}"
     if not found:
         raise DatasetError(f"{folder / kind} has no image; remove the folder if it is not a class")

@@ -14,6 +14,7 @@ __all__ = [
     "NUMBER_DTYPES",
     "Columns",
     "Field",
+    "NoColumnsError",
     "assembled",
     "number_kind",
     "numbers_array",
@@ -33,6 +34,13 @@ _WHOLE = 2.0**24  # up to here float32 holds each integer
 _WITHOUT_MEANING = frozenset({np.ndarray, np.memmap, np.matrix, np.recarray})
 
 
+class NoColumnsError(Exception):
+    """Raised by `Columns.gather` for datapoints without the layout, such as a row without a value.
+
+    The arrays may have been written to. The datapoints are then stacked one by one.
+    """
+
+
 class Columns(NamedTuple):
     """The layout of a flow's batches.
 
@@ -42,17 +50,27 @@ class Columns(NamedTuple):
         fields: shape and dtype of each component in one datapoint.
         gather: writes the datapoints of an epoch with the numbers of a range into the rows of arrays, one
             for each component. The rows equal a batch of the datapoints bit for bit. The range is not empty,
-            and lies within the pass.
+            and lies within the pass. It may raise `NoColumnsError`.
+        integers: whether a component is Python's integers, which `fields` have as int32.
     """
 
     kind: type[Any]
     keys: Sequence[Any]
     fields: Sequence[Field]
     gather: Callable[[Epoch, range, Sequence[np.ndarray]], None]
+    integers: bool = False
 
     def rows(self, count: int) -> list[Field]:
         """Returns shape and dtype of each component in a batch of `count`."""
         return [((count, *shape), dtype) for shape, dtype in self.fields]
+
+    def batch(self, epoch: Epoch, wanted: range, out: Sequence[np.ndarray]) -> Any:
+        """Returns a batch of the arrays `out`, filled; `None` if its datapoints have no common layout."""
+        try:
+            self.gather(epoch, wanted, out)
+        except NoColumnsError:
+            return None
+        return assembled(self.kind, self.keys, out)
 
 
 def assembled(kind: type[Any], keys: Sequence[Any], values: Sequence[Any]) -> Any:

@@ -75,12 +75,26 @@ class NestedBatchData(BatchData):
     A datapoint may also be a single array or number. Python's integers become int64, as in PyTorch.
     """
 
+    def _datapoints(self, epoch: Epoch, start: int) -> Iterator[Any]:
+        columns = self.ds._columns()
+        if columns is None or columns.integers:  # they would be int32
+            return self._collated(epoch, start)
+        return self._gathered(columns, epoch, start)
+
+    def _stacked(self, below: Epoch, wanted: range) -> Any:
+        datapoints = (self.ds._datapoint(below, number) for number in wanted)
+        return next(self._stacks(datapoints, wanted.start))
+
     def _collated(self, epoch: Epoch, start: int) -> Iterator[Any]:
         first = self._first(epoch, start)
+        return self._stacks(self.ds._datapoints(self._below(epoch), first), first)
+
+    def _stacks(self, datapoints: Iterator[Any], first: int) -> Iterator[Any]:
+        """Yields batches of datapoints; `first` is the number of the first one."""
         collator = Collator(self._batch_size, False, self._own_memory(), first)
         structure: Any = None
         try:
-            for datapoint in self.ds._datapoints(self._below(epoch), first):
+            for datapoint in datapoints:
                 found: list[tuple[Any, Any]] = []
                 own = leaves(datapoint, found)
                 del datapoint

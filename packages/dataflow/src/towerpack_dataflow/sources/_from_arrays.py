@@ -94,7 +94,8 @@ class ArrayRows(Sequence[Any]):
         if not self._length or None in fields:
             return None
         keys = [component.key for component in self._components]
-        return Columns(self._kind, keys, [field for field in fields if field is not None], gather)
+        integers = any(component.integers for component in self._components)
+        return Columns(self._kind, keys, [field for field in fields if field is not None], gather, integers)
 
     def gather(self, rows: range | np.ndarray, out: Sequence[np.ndarray]) -> None:
         for component, target in zip(self._components, out):
@@ -124,6 +125,11 @@ class _Component:
                 f"{'an array without axes' if isinstance(values, np.ndarray) else type(values).__name__}; "
                 "give an array with the datapoints along its first axis (numpy.asarray makes one), or a list"
             )
+
+    @property
+    def integers(self) -> bool:
+        """Whether the values are Python's integers."""
+        return isinstance(self.values, (list, tuple, range)) and type(self.values[0]) is int
 
     def __len__(self) -> int:
         return int(self.values.shape[0]) if self._stored else len(self.values)

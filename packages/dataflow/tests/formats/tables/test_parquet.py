@@ -59,7 +59,9 @@ def test_chunks_are_read_once_and_mixed(path, monkeypatch):
     flow = ParquetData(path, ["x"], ChunkShuffle(3))
     read, first = [], type(flow._lst)._batches
     monkeypatch.setattr(
-        type(flow._lst), "_batches", lambda self, number: read.append(number) or first(self, number)
+        type(flow._lst),
+        "_batches",
+        lambda self, number, *rows: read.append(number) or first(self, number, *rows),
     )
     one, two = ([int(row["x"] * 2) for row in flow] for _ in range(2))
     assert sorted(one) == sorted(two) == list(range(50)) and one != two

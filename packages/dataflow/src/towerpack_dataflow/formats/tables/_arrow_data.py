@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, final
 
+import numpy as np
+
 from ... import _argument_checks as arguments
 from ..._errors import FormatError, extra
-from ...storage import URL, StoredFile, create_file, open_url
+from ...storage import URL, StoredFile, create_file, is_local, open_url
 from ._chunked_rows import ARROW_ERRORS, ROWS_AT_A_TIME, ChunkedFlow, ChunkedRows, ChunkShuffle, arrow_source
 from ._tables_of_flow import refusing, tables_of, version_in
 
@@ -23,18 +25,18 @@ _OTHERS: Final = {
 class ArrowData(ChunkedFlow):
     """Yields the rows of an Arrow IPC file; addressable.
 
-    A datapoint is as in `ParquetData`. A local file is mapped, and if it is not compressed, only the bytes of
-    a row are read: random access is fast without `ChunkShuffle`, and processes share the memory. From other
-    files, a record batch is read as a whole. The number of rows of each batch is read when the flow is
-    created.
+    Datapoints and batches are as in `ParquetData`. A local file is mapped, and if it is not compressed, only
+    the bytes of a row are read: random access is fast without `ChunkShuffle`, and processes share the memory.
+    From other files, a record batch is read as a whole. The number of rows of each batch is read when the
+    flow is created.
 
     Args:
         path: path of the file; from a remote file, only the selected columns are read.
         columns: names of the columns; all by default.
         shuffle: whether each epoch draws its order among all rows; or a `ChunkShuffle`, for compressed or
             remote files.
-        keep_batches: number of record batches kept open; by default the window, or one without a window. In
-            the file's order, none is kept.
+        keep_batches: number of record batches kept open; by default the window, or one without a window.
+            Single rows in the file's order keep none; those of a mapped file take no memory and are all kept.
 
     Raises:
         ArgumentError: `keep_batches` is not positive.
@@ -82,9 +84,22 @@ class _ArrowRows(ChunkedRows):
         names = opened_arrow(stored).schema.names
         return opened_arrow(stored, sorted({names.index(name) for name in self._columns}))
 
-    def _batches(self, number: int) -> Iterator[Any]:
+    def _batches(self, number: int, rows: int = ROWS_AT_A_TIME) -> Iterator[Any]:
         batch = self._valid_batch(number)
-        return (batch.slice(at, ROWS_AT_A_TIME) for at in range(0, batch.num_rows, ROWS_AT_A_TIME))
+        return (batch.slice(at, rows) for at in range(0, batch.num_rows, rows))
+
+    def _as_arrays(self, number: int) -> list[np.ndarray]:
+        columns = self._valid_batch(number).select(self._columns).columns
+        return [convert(column) for convert, column in zip(self._column_arrays, columns)]
+
+    def _kept_arrays(self, arrays: list[np.ndarray] | None) -> int:
+        """Returns all if they are views of the mapped file, which take no memory."""
+        stored = self._file()[0]
+        if arrays is None or not is_local(stored.name):
+            return self._keep
+        mapped = np.frombuffer(stored.map(), np.uint8)
+        views = all(np.may_share_memory(mapped, array) for array in arrays)
+        return len(self.sizes) + 1 if views else self._keep
 
     def _loaded(self, number: int) -> tuple[Sequence[Any], ...]:
         columns = self._valid_batch(number).select(self._columns).columns

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import pairwise
-from typing import Any
+from typing import Any, Final, final
 
 import numpy as np
 
+from ...flow._columns import NUMBER_DTYPES, Field, NoColumnsError, numbers_array
 from ._arrow_kinds import NONE, numpy_kind, stored_dtype
 
-__all__ = ["converter"]
+__all__ = ["ColumnArray", "converter"]
 
 _Convert = Callable[[Any], list[Any]]
 
@@ -35,6 +36,72 @@ def converter(kind: Any, written: str | None = None) -> _Convert:
             return partial(_scalars if word == "scalar" else _arrays, dtype)
     # Another program may have changed the type but kept the recorded kind of the values.
     return _of_others(kind, _is_numpy) if written is None or of_numpy else _python
+
+
+_PYTHON: Final = {"bool": (bool, "bool"), "int": (int, "int64"), "float": (float, "float64")}
+
+
+@final
+class ColumnArray:
+    """Converts a column to an array whose rows are those of a batch of its values; it can be pickled.
+
+    Args:
+        kind: the Arrow type.
+        written: the recorded kind of the written values, if any.
+
+    Attributes:
+        field: shape and dtype of a row; `None` if the values have no common one.
+        integers: whether the values are Python's integers.
+    """
+
+    def __init__(self, kind: Any, written: str | None) -> None:
+        """Finds the layout."""
+        import pyarrow as pa
+
+        self.field: Field | None = None
+        self._number: type | None = None
+        self._size = 0
+        if written in _PYTHON:
+            number, stored = _PYTHON[written]
+            if str(kind).replace("double", "float64") == stored:
+                self._number, self.field = number, ((), np.dtype(NUMBER_DTYPES[number]))
+            return
+        of_numpy = numpy_kind(written or NONE)
+        held = kind
+        if written is None and pa.types.is_fixed_size_list(kind):
+            held, self._size = kind.value_type, kind.list_size
+        if of_numpy is not None:
+            word, dtype = of_numpy
+            if word == "scalar" and _has_dtype(held) and _dtype_of(held) == stored_dtype(dtype):
+                self.field = (), dtype
+        elif written is None and _is_numpy(held):
+            self.field = (self._size,) if held is not kind else (), _dtype_of(held)
+
+    @property
+    def integers(self) -> bool:
+        """Whether the values are Python's integers."""
+        return self._number is int
+
+    def __call__(self, column: Any) -> np.ndarray:
+        """Returns the rows of a column, views of its memory if possible.
+
+        Raises:
+            NoColumnsError: there is a row without a value, or a number that a batch rejects.
+        """
+        assert self.field is not None
+        shape, dtype = self.field
+        held = column
+        if shape:
+            begin = column.offset * self._size
+            held = column.values.slice(begin, len(column) * self._size)
+        if column.null_count or held.null_count:
+            raise NoColumnsError
+        if self._number is None:
+            return _numbers(held, dtype).reshape(-1, *shape)
+        rows = numbers_array(self._number, _numbers(held, None))  # type: ignore[arg-type]
+        if rows is None:
+            raise NoColumnsError
+        return rows
 
 
 def _of_others(kind: Any, is_numpy: Callable[[Any], bool]) -> _Convert:

@@ -15,12 +15,13 @@ import numpy.typing as npt
 
 from ... import _argument_checks as arguments
 from ..._errors import ComponentError, DataFlowError, FormatError
+from ...flow._columns import Columns, NoColumnsError
 from ...flow._epoch import Epoch
 from ...flow._user_code import record_origin
 from ...storage import URL, StoredFile, StoredStream, is_local, open_url
 from .._record_flow import OpenedRecords, RecordFlow, open_same
 from ._arrow_kinds import written_kind
-from ._arrow_values import converter
+from ._arrow_values import ColumnArray, converter
 
 __all__ = [
     "ARROW_ERRORS",
@@ -85,6 +86,10 @@ class ChunkOrder:
         """Returns the rows at positions `start` to `stop - 1`."""
         return [self.at(position) for position in range(start, stop)]
 
+    def indices(self, wanted: range) -> npt.NDArray[np.int64]:
+        """Returns the rows at some positions as an array."""
+        return np.array([self.at(position) for position in wanted], np.int64)
+
     def at(self, position: int) -> int:
         """Returns the row at one position; cheap if successive positions are close."""
         number = int(np.searchsorted(self._ends, position, "right"))
@@ -136,6 +141,7 @@ def row_maker(names: Sequence[str]) -> Callable[..., dict[str, Any]]:
 _Converted = TypeVar("_Converted")
 
 ROWS_AT_A_TIME = 4096  # rows to convert to Python at a time in sequential reads; Arrow's values are smaller
+_ROWS_OF_ARRAYS = 2**16  # rows to convert to arrays at a time
 
 
 # The errors of pyarrow; MemoryError if a damaged file requests more memory than any machine has.
@@ -174,6 +180,10 @@ class ChunkedRows(OpenedRecords):
             schema, sizes = self._described(stored)
         self._columns = self._wanted(schema.names, columns)
         self._converters = self._made_for(schema)
+        self._column_arrays = [
+            ColumnArray(schema.field(name).type, written_kind(schema.field(name))) for name in self._columns
+        ]
+        self._arrays: OrderedDict[int, list[np.ndarray] | None] = OrderedDict()
         self.sizes = np.array(sizes, np.int64)
         self._ends = np.cumsum(self.sizes)
         self.__qualname__ = f"{self._name} of {len(self)} rows"
@@ -187,8 +197,8 @@ class ChunkedRows(OpenedRecords):
         """Returns the source for `_batches`."""
 
     @abstractmethod
-    def _batches(self, number: int) -> Iterator[Any]:
-        """Yields a chunk as record batches, with at least the selected columns."""
+    def _batches(self, number: int, rows: int = ROWS_AT_A_TIME) -> Iterator[Any]:
+        """Yields a chunk as record batches of at most `rows`, with at least the selected columns."""
 
     def _wanted(self, names: list[str], columns: Sequence[str] | None) -> list[str]:
         wanted = list(names if columns is None else columns)
@@ -227,6 +237,79 @@ class ChunkedRows(OpenedRecords):
         for number in range(self._chunk_of(start), len(self.sizes)):
             yield from self._converted(number, self._rows, max(start - self._begin(number), 0))
 
+    def columns(self, gather: Callable[[Epoch, range, Sequence[np.ndarray]], None]) -> Columns | None:
+        """Returns the layout of batches; `None` if a column has no common dtype."""
+        fields = [each.field for each in self._column_arrays if each.field is not None]
+        if not len(self) or not fields or len(fields) < len(self._column_arrays):
+            return None
+        integers = any(each.integers for each in self._column_arrays)
+        return Columns(dict, self._columns, fields, gather, integers)
+
+    def gather(self, rows: range | np.ndarray, out: Sequence[np.ndarray]) -> None:
+        """Writes rows into arrays, one for each column.
+
+        Raises:
+            NoColumnsError: the values in a chunk have no common dtype.
+        """
+        stored = self._file()[0]
+        stored.check()
+        if isinstance(rows, range):
+            self._gather_range(rows, out)
+        else:
+            numbers = np.searchsorted(self._ends, rows, "right")
+            # In the order of their first rows: the chunks of one window before those of the next.
+            found, first = np.unique(numbers, return_index=True)
+            for number in found[np.argsort(first)].tolist():
+                places = np.flatnonzero(numbers == number)
+                wanted = rows[places] - self._begin(number)
+                for target, column in zip(out, self._chunk_arrays(number)):
+                    target[places] = column.take(wanted, 0)
+        stored.check()
+
+    def _gather_range(self, rows: range, out: Sequence[np.ndarray]) -> None:
+        done = 0
+        while done < len(rows):
+            number = self._chunk_of(rows[done])
+            part = rows[done:]
+            part = part[: len(range(part.start, min(part.stop, int(self._ends[number])), part.step))]
+            begin = self._begin(number)
+            wanted = slice(part.start - begin, part.stop - begin, part.step)
+            for target, column in zip(out, self._chunk_arrays(number)):
+                target[done : done + len(part)] = column[wanted]
+            done += len(part)
+
+    def _chunk_arrays(self, number: int) -> list[np.ndarray]:
+        """Returns the columns of a chunk as arrays.
+
+        Raises:
+            NoColumnsError: a row has no value, or a number that a batch rejects.
+        """
+        if number in self._arrays:
+            self._arrays.move_to_end(number)
+            arrays = self._arrays[number]
+        else:
+            try:
+                arrays = self._as_arrays(number)
+            except NoColumnsError:
+                arrays = None
+            while len(self._arrays) >= self._kept_arrays(arrays):
+                self._arrays.popitem(last=False)
+            self._arrays[number] = arrays
+        if arrays is None:
+            raise NoColumnsError
+        return arrays
+
+    def _kept_arrays(self, arrays: list[np.ndarray] | None) -> int:
+        """Returns the number of chunks that are kept as arrays, given the newest."""
+        return self._keep
+
+    def _as_arrays(self, number: int) -> list[np.ndarray]:
+        def arrays(batch: Any) -> list[np.ndarray]:
+            return [convert(column) for convert, column in zip(self._column_arrays, batch.columns)]
+
+        parts = list(self._converted(number, arrays, rows=_ROWS_OF_ARRAYS))
+        return parts[0] if len(parts) == 1 else list(map(np.concatenate, zip(*parts)))
+
     def _chunk_of(self, index: int) -> int:
         return int(np.searchsorted(self._ends, index, "right"))
 
@@ -250,23 +333,23 @@ class ChunkedRows(OpenedRecords):
         return tuple([*chain.from_iterable(part)] for part in parts)
 
     def _converted(
-        self, number: int, convert: Callable[[Any], _Converted], start: int = 0
+        self, number: int, convert: Callable[[Any], _Converted], start: int = 0, rows: int = ROWS_AT_A_TIME
     ) -> Iterator[_Converted]:
         """Yields the batches of a chunk, from row `start` on, converted by `convert`."""
-        rows = 0
+        count = 0
         stored = self._file()[0]
         with self._reading(number):
             stored.check()
-            for batch in self._batches(number):
-                if rows + batch.num_rows > start:
-                    converted = convert(batch.select(self._columns).slice(max(start - rows, 0)))
+            for batch in self._batches(number, rows):
+                if count + batch.num_rows > start:
+                    converted = convert(batch.select(self._columns).slice(max(start - count, 0)))
                     stored.check()
                     yield converted
                     stored.check()
-                rows += batch.num_rows
-        if rows != self.sizes[number]:
+                count += batch.num_rows
+        if count != self.sizes[number]:
             said = self.sizes[number]
-            raise FormatError(f"{self._name}, {self._kind} {number}, has {rows} rows instead of {said}")
+            raise FormatError(f"{self._name}, {self._kind} {number}, has {count} rows instead of {said}")
 
     def _rows(self, batch: Any) -> Iterable[dict[str, Any]]:
         if not self._columns:
@@ -292,7 +375,7 @@ class ChunkedRows(OpenedRecords):
         return stored, self._opened_as(stored)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**super().__getstate__(), "_chunks": OrderedDict()}
+        return {**super().__getstate__(), "_chunks": OrderedDict(), "_arrays": OrderedDict()}
 
 
 class ChunkedFlow(RecordFlow):
@@ -321,6 +404,12 @@ class ChunkedFlow(RecordFlow):
     def identity(self) -> dict[str, bool | int | str]:
         """Returns the order and its window."""
         return {**super().identity(), "window": self._window}
+
+    def _columns(self) -> Columns | None:
+        return self._lst.columns(self._gathered)
+
+    def _gathered(self, epoch: Epoch, wanted: range, out: Sequence[np.ndarray]) -> None:
+        self._lst.gather(self._order(epoch).indices(wanted) if self._shuffle else wanted, out)
 
     def _one_by_one(self, epoch: Epoch, start: int) -> Iterator[Any]:
         # Rows are made so fast that another generator around each of them would be noticeable.

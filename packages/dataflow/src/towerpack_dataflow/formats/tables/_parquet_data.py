@@ -18,6 +18,9 @@ __all__ = ["ParquetData", "ParquetSerializer", "opened_parquet", "parquet_versio
 class ParquetData(ChunkedFlow):
     """Yields the rows of a Parquet file; addressable. Reading a row reads its whole row group.
 
+    A `BatchData` above it, with only `RepeatedData`, `FixedSizeData` and `ShardData` between, gathers batches
+    of numbers column by column without making rows.
+
     A datapoint is a dict of the columns. For a file of `ParquetSerializer`, it has the written values with
     their types. For another file, the type of a column decides, and is the same in each row: numbers and
     booleans are NumPy scalars, times in nanoseconds `numpy.datetime64` (in UTC if the column has a time zone)
@@ -29,8 +32,8 @@ class ParquetData(ChunkedFlow):
         columns: names of the columns; all by default.
         shuffle: a `ChunkShuffle`, for an order that reads each row group once; or whether each epoch draws
             its order among all rows, which is slow unless the file fits into the row groups in memory.
-        keep_groups: number of row groups in memory; by default the window, or one without a window. In the
-            file's order, none is kept.
+        keep_groups: number of row groups in memory; by default the window, or one without a window. Single
+            rows in the file's order keep none.
 
     Raises:
         ArgumentError: `keep_groups` is not positive.
@@ -68,8 +71,8 @@ class _ParquetRows(ChunkedRows):
     def _opened_as(self, stored: StoredFile) -> Any:
         return opened_parquet(stored)
 
-    def _batches(self, number: int) -> Iterator[Any]:
-        batches: Iterator[Any] = self._file()[1].iter_batches(ROWS_AT_A_TIME, [number], self._columns)
+    def _batches(self, number: int, rows: int = ROWS_AT_A_TIME) -> Iterator[Any]:
+        batches: Iterator[Any] = self._file()[1].iter_batches(rows, [number], self._columns)
         return batches
 
 

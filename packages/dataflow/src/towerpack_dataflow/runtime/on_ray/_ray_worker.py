@@ -9,7 +9,7 @@ import numpy as np
 
 from ...batch import BatchAllocator
 from ..transport import Failure, dump_out_of_band, from_table, pack_error
-from ..worker._process_end import one_thread_for_opencv, seed_global_generators
+from ..worker._process_end import one_thread_per_library, seed_global_generators
 from ..worker._single_sends import SingleSends
 from ..worker._task_handler import PassSpec, TaskHandler, TaskResult, WorkerInfo, set_worker_info
 
@@ -110,7 +110,7 @@ class RayWorker:
         # Ray's memory is read-only, and a flow may write to its own objects.
         init, handler = pickle.loads(pickled, buffers=map(np.array, buffers))
         set_worker_info(self._info)
-        one_thread_for_opencv()
+        one_thread_per_library(set())
         seed_global_generators(handler.entropy, self._info.number)
         if init is not None:
             init(self._info.number)

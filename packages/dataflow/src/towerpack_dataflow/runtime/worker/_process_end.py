@@ -15,10 +15,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-__all__ = ["die_with", "keep_freed_memory", "leave", "one_thread_for_opencv", "seed_global_generators"]
+__all__ = ["die_with", "keep_freed_memory", "leave", "one_thread_per_library", "seed_global_generators"]
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 _MOST_FROM_HEAP = 2**25  # the most that glibc accepts
+_THREADS = (("cv2", "setNumThreads", 0), ("torch", "set_num_threads", 1))
 
 
 def seed_global_generators(entropy: Sequence[int], number: int) -> None:
@@ -55,11 +56,20 @@ def keep_freed_memory() -> None:
         mallopt(_M_TRIM_THRESHOLD, 4 * _MOST_FROM_HEAP)
 
 
-def one_thread_for_opencv() -> None:
-    """Makes OpenCV use one thread: the workers keep all processors busy."""
-    opencv = sys.modules.get("cv2")
-    if opencv is not None:
-        opencv.setNumThreads(0)
+def one_thread_per_library(done: set[str]) -> None:
+    """Makes OpenCV and PyTorch use one thread: the workers keep all processors busy.
+
+    For PyTorch this is needed in a fork, too: it has none of the threads that its parent may have started,
+    and an operator that is divided among them never ends.
+
+    Args:
+        done: names of the libraries that were set before, and may have been changed since; others are added.
+    """
+    for name, setter, threads in _THREADS:
+        library = sys.modules.get(name)
+        if name not in done and hasattr(library, setter):
+            getattr(library, setter)(threads)
+            done.add(name)
 
 
 _GRACE = 0.2  # seconds that a worker may take to exit after the end of its parent

@@ -26,7 +26,7 @@ from ..transport import (
     pack_error,
     restore_environment,
 )
-from ._process_end import die_with, keep_freed_memory, leave, one_thread_for_opencv, seed_global_generators
+from ._process_end import die_with, keep_freed_memory, leave, one_thread_per_library, seed_global_generators
 from ._single_sends import SingleSends
 from ._task_handler import (
     PassSpec,
@@ -116,12 +116,13 @@ def _prepared(channel: Channel, arrive: Callable[[], WorkerStart]) -> TaskHandle
     try:
         start = arrive()
         set_worker_info(start.info)
-        one_thread_for_opencv()
+        single_threaded: set[str] = set()
+        one_thread_per_library(single_threaded)
         seed_global_generators(getattr(start.handler, "entropy", ()), start.ordinal)
         if start.init is not None:
             start.init(start.info.number)
         start.handler.prepare(channel.slots)
-        one_thread_for_opencv()
+        one_thread_per_library(single_threaded)
     except Exception as error:
         channel.send(pack_error(error))
         raise PeerGoneError from error  # the parent closes the connection now

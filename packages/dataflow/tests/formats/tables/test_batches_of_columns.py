@@ -1,0 +1,149 @@
+"""Batches of tables that are gathered column by column equal those of their rows."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pyarrow import ipc, parquet
+
+from towerpack_dataflow import (
+    ArrowData,
+    ArrowSerializer,
+    BatchData,
+    BatchError,
+    ChunkShuffle,
+    DataFromList,
+    ParquetData,
+    ParquetSerializer,
+    RepeatedData,
+    ShardData,
+    StorageError,
+)
+from towerpack_dataflow.testing import check_dataflow, same
+
+COUNT, GROUP = 23, 5
+NUMBERS = np.arange(COUNT)
+COLUMNS = {
+    "byte": pa.array(NUMBERS, pa.int8()),
+    "half": pa.array(NUMBERS.astype(np.float16)),
+    "float": pa.array(NUMBERS / 3, pa.float32()),
+    "bool": pa.array(NUMBERS % 3 == 0),
+    "time": pa.array(NUMBERS.astype("M8[ns]")),
+    "pair": pa.FixedSizeListArray.from_arrays(pa.array(np.arange(2 * COUNT, dtype=np.int32)), 2),
+}
+
+
+def written(kind, folder, table):
+    path = folder / f"table.{kind}"
+    if kind == "parquet":
+        parquet.write_table(table, path, row_group_size=GROUP)
+    else:
+        options = ipc.IpcWriteOptions(compression="zstd" if kind == "compressed" else None)
+        with ipc.new_file(path, table.schema, options=options) as file:
+            file.write_table(table, max_chunksize=GROUP)
+    return path
+
+
+def opened(path, **options):
+    return (ParquetData if path.suffix == ".parquet" else ArrowData)(path, **options)
+
+
+@pytest.fixture(scope="module", params=["parquet", "arrow", "compressed"])
+def path(request, tmp_path_factory):
+    return written(request.param, tmp_path_factory.mktemp("tables"), pa.table(COLUMNS))
+
+
+@given(
+    shuffle=st.sampled_from([False, True, ChunkShuffle(2)]),
+    size=st.integers(1, COUNT),
+    remainder=st.booleans(),
+    shard=st.sampled_from([None, (0, 1), (1, 3)]),
+    repeats=st.integers(1, 2),
+    start=st.integers(0, 3),
+    names=st.lists(st.sampled_from(sorted(COLUMNS)), min_size=1, max_size=6, unique=True),
+)
+@settings(deadline=None, max_examples=60)
+def test_they_equal_batches_of_the_rows(path, shuffle, size, remainder, shard, repeats, start, names):
+    def flow(rows):
+        made = opened(path, columns=names, shuffle=shuffle)
+        if rows:
+            made._lst.columns = lambda gather: None
+        made = RepeatedData(made, repeats)
+        made = ShardData(made, *shard) if shard else made
+        assert (made._columns() is None) is rows
+        batches = BatchData(made, min(size, len(made)), remainder=remainder)
+        batches.seed(4)
+        batches.load_state_dict({"seed": 4, "epoch": 1, "index": min(start, len(batches))})
+        return batches
+
+    assert same(list(flow(rows=False)), list(flow(rows=True)))
+
+
+def test_they_keep_the_promises_of_a_flow(path):
+    check_dataflow(BatchData(opened(path, shuffle=True), 4))
+
+
+def test_rows_of_our_serializers(tmp_path):
+    rows = [
+        {
+            "i": number,
+            "f": number / 3,
+            "b": number % 2 == 0,
+            "n": np.uint8(number),
+            "t": np.datetime64(number, "s"),
+            "be": np.array([number], ">f4")[0],
+        }
+        for number in range(COUNT)
+    ]
+    for serializer, name in ((ParquetSerializer, "rows.parquet"), (ArrowSerializer, "rows.arrow")):
+        serializer.save(rows, tmp_path / name)
+        flow = opened(tmp_path / name)
+        assert flow._columns() is not None
+        batches = list(BatchData(flow, 6, remainder=True))
+        assert same(batches, list(BatchData(DataFromList(rows, shuffle=False), 6, remainder=True)))
+        assert batches[0]["i"].dtype == np.int32
+
+
+@pytest.mark.parametrize("kind", ["parquet", "arrow"])
+def test_rows_without_a_value_and_large_integers_are_stacked_one_by_one(tmp_path, kind):
+    numbers = [None if number in {3, 4} else float(number) for number in range(COUNT)]
+    path = written(kind, tmp_path, pa.table({"x": pa.array(numbers, pa.float32())}))
+    batches = iter(BatchData(opened(path), 3))
+    assert next(batches)["x"].tolist() == [0, 1, 2]
+    with pytest.raises(BatchError, match="NoneType None in component 'x'"):
+        next(batches)
+    path = tmp_path / f"large.{kind}"
+    (ParquetSerializer if kind == "parquet" else ArrowSerializer).save([{"i": 1}, {"i": 2**40}], path)
+    with pytest.raises(BatchError, match="1099511627776"):
+        list(BatchData(opened(path), 2))
+
+
+def test_columns_without_a_common_dtype(tmp_path):
+    table = pa.table({"text": ["a", "b"], "list": [[1], [1, 2]]})
+    path = written("arrow", tmp_path, table)
+    assert opened(path)._columns() is None
+    assert opened(path, columns=["text"])._columns() is None
+    assert next(iter(BatchData(opened(path, columns=["text"]), 2)))["text"].tolist() == ["a", "b"]
+
+
+def test_chunks_are_read_once(path, monkeypatch):
+    flow = opened(path, columns=["byte"], shuffle=ChunkShuffle(2))
+    read = []
+    valid = type(flow._lst)._as_arrays
+    monkeypatch.setattr(
+        type(flow._lst), "_as_arrays", lambda self, number: (read.append(number), valid(self, number))[1]
+    )
+    numbers = [number for batch in BatchData(flow, 4, remainder=True) for number in batch["byte"].tolist()]
+    assert sorted(numbers) == list(range(COUNT))
+    assert sorted(read) == list(range(5))
+
+
+def test_a_changed_file_is_noticed(path, tmp_path):
+    copy = tmp_path / path.name
+    copy.write_bytes(path.read_bytes())
+    batches = iter(BatchData(opened(copy), 4))
+    next(batches)
+    copy.write_bytes(path.read_bytes()[:-9])
+    with pytest.raises(StorageError, match="truncated"):
+        list(batches)
