@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from ..augment.flows._augment_components import augmenting_flow, before_and_after
+from ..augment.flows import augmenting_flow, before_and_after
 from ..sources._from_iterable import as_dataflow
 from ..viz import save_grid, stack_patches
-from ..viz._dump_images import images_of
+from ..viz._show_images import images_of
 from ._load_flow import FLOW_HELP, load_flow
 from ._state_commands import CommandError
 

@@ -12,9 +12,9 @@ from gymnasium.vector import AsyncVectorEnv, VectorEnv, VectorWrapper
 from gymnasium.wrappers.vector import NormalizeObservation, NormalizeReward
 
 from .._errors import ArgumentTypeError, StateError
-from ._env_identity import env_identity
 from ._object_state import InexactError, attributes_of, set_attributes
 from ._process_vector_env import ProcessVectorEnv
+from ._worker_envs import env_identity
 
 __all__ = ["VectorEnvState"]
 

@@ -1,7 +1,6 @@
 """Storage of bytes: aligned and shared memory, local and remote files."""
 
 from ._atomic_file import create_file, create_path, locked_folder
-from ._npz_file import write_npz
 from ._open_url import local_path, open_url
 from ._pickle_by_value import dump_by_value, value_pickler
 from ._printable_url import URL, as_url, is_local, printable
@@ -34,5 +33,4 @@ __all__ = [
     "printable",
     "snapshot",
     "value_pickler",
-    "write_npz",
 ]

@@ -1,9 +1,8 @@
 """Pictures of data: grids of images, boxes and text on images, and images of flows."""
 
 from ._drawing import PALETTE_RGB, draw_boxes, draw_text, intensity_to_rgb
-from ._dump_images import dump_dataflow_images
 from ._patches import gen_stack_patches, save_grid, stack_patches
-from ._window import interactive_imshow
+from ._show_images import dump_dataflow_images, interactive_imshow
 
 __all__ = [
     "PALETTE_RGB",

@@ -2,7 +2,7 @@
 
 from ._file_rows import NumpyData
 from ._hdf5 import HDF5Data, HDF5Serializer, hdf5_version
-from ._npy_format import array_of, members_of
+from ._npy_format import array_of, members_of, write_npz
 from ._numpy_serializer import NumpySerializer, numpy_version
 
 __all__ = [
@@ -14,4 +14,5 @@ __all__ = [
     "hdf5_version",
     "members_of",
     "numpy_version",
+    "write_npz",
 ]

@@ -1,4 +1,4 @@
-"""NumPy files as arrays over their bytes: `.npy`, and the members of `.npz`."""
+"""NumPy files as arrays over their bytes: `.npy`, and `.npz` archives, read and written without pickles."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import struct
 import tokenize
 import zipfile
 import zlib
-from typing import Any
+from collections.abc import Mapping
+from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +18,7 @@ import numpy.typing as npt
 from ..._errors import DataFlowError, FormatError
 from ...storage import StoredFile, StoredStream
 
-__all__ = ["array_of", "holds_objects", "members_of", "objects_of"]
+__all__ = ["array_of", "holds_objects", "members_of", "objects_of", "write_npz"]
 
 _LOCAL_HEADER = struct.Struct("<26xHH")  # lengths of the name and of the extra field before a member's bytes
 _END = struct.Struct("<10xH10x")  # the number of members, in the last record of an archive
@@ -161,3 +162,34 @@ def _checksum(file: StoredFile, begin: int, size: int) -> int:
     for at in range(begin, begin + size, _READ):
         checksum = zlib.crc32(file.read(at, min(_READ, begin + size - at)), checksum)
     return checksum
+
+
+def write_npz(file: IO[bytes], arrays: Mapping[str, np.ndarray[Any, Any]]) -> None:
+    """Writes an archive that `numpy.load` reads.
+
+    Unlike `numpy.savez` it accepts any name, and refuses objects also before NumPy 2.1, which had no
+    `allow_pickle=False` and wrote an array of that name.
+
+    Args:
+        file: file open for writing.
+        arrays: arrays of any shape, by name.
+
+    Raises:
+        ValueError: an array holds Python objects, or is masked.
+
+    Example:
+        >>> import io
+        >>> file = io.BytesIO()
+        >>> write_npz(file, {"file": np.arange(3)})
+        >>> file.seek(0)
+        0
+        >>> np.load(file)["file"]
+        array([0, 1, 2])
+    """
+    with zipfile.ZipFile(file, "w") as archive:
+        for name, array in arrays.items():
+            if isinstance(array, np.ma.MaskedArray):
+                raise ValueError(f"array {name!r} is masked, and its mask would be lost; fill it first")
+            # The archive does not have its size before it is written; it may exceed 4 GB.
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, np.asanyarray(array), allow_pickle=False)

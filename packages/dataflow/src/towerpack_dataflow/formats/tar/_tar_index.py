@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ..._errors import FormatError
-from ...storage import StoredFile, UrlCache, create_file, is_local, write_npz
+from ...storage import StoredFile, UrlCache, create_file, is_local
 from .._offset_index import read_index_beside
-from ..arrays import array_of, members_of
+from ..arrays import array_of, members_of, write_npz
 from ._tar_members import key_of, sample_members
 
 __all__ = ["TarIndex", "load_index", "scan", "store_index"]

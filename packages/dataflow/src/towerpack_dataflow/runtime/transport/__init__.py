@@ -3,7 +3,7 @@
 from ._captured_generators import warn_of_captured
 from ._channel import Channel, PeerGoneError, ReceivedMessage
 from ._collected_datapoints import Collected, DatapointList, QuickList, SteadyList
-from ._flow_pickle import WorkerPayload, dump_payload, load_payload
+from ._flow_pickle import WorkerPayload, dump_out_of_band, dump_payload, load_payload
 from ._large_copies import (
     CopyThread,
     StagedRows,
@@ -12,7 +12,6 @@ from ._large_copies import (
     environment_before,
     restore_environment,
 )
-from ._out_of_band_pickle import dump_out_of_band
 from ._remote_errors import Failure, WorkerTraceback, pack_error, unpack_error
 from ._slots import SlotBlock, SlotPool, SlotReusePolicy
 from ._small_datapoints import ColumnTable, from_table, to_table

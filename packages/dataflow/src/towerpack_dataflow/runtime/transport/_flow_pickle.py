@@ -14,13 +14,12 @@ from typing import Any, final
 import numpy as np
 
 from ..._errors import SendError
-from ...storage import SharedListPickle, aligned_size, anonymous_file, mapped, value_pickler
+from ...storage import SharedListPickle, aligned_size, anonymous_file, dump_by_value, mapped, value_pickler
 from ._captured_generators import generator_types, warn_of_captured
 from ._mapped_files import mapped_array
 from ._named_parts import described, named_parts
-from ._out_of_band_pickle import dump_out_of_band
 
-__all__ = ["WorkerPayload", "dump_payload", "load_payload"]
+__all__ = ["WorkerPayload", "dump_out_of_band", "dump_payload", "load_payload"]
 
 _DEEPEST = 12
 _BY_FORK = '; start_method="fork" passes on all objects unchanged'
@@ -193,3 +192,41 @@ def _failing(parts: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any, Excep
             _dump_by_value(part, [], [])
         except Exception as error:
             yield name, part, error
+
+
+_INLINE_ARRAY = 2**12  # bytes; below, a copy in the pickle is cheaper than a lease
+_MAIN = b"__main__"
+
+
+def dump_out_of_band(
+    value: Any, raws: list[memoryview], pickler: Any = None, *, by_value: bool = False
+) -> bytes:
+    """Pickles `value`, and appends its large buffers to `raws` instead of pickling them.
+
+    Objects that pickle cannot send by name, such as an instance of a class defined in a function, are sent by
+    value.
+
+    Args:
+        value: the value.
+        raws: receives the buffers.
+        pickler: a class of picklers to use for everything instead.
+        by_value: whether definitions of `__main__` are sent by value, too.
+    """
+
+    def keep_in_band(buffer: pickle.PickleBuffer) -> bool:
+        raw = buffer.raw()
+        if raw.nbytes < _INLINE_ARRAY:
+            return True
+        raws.append(raw)
+        return False
+
+    if pickler is not None:
+        return dump_by_value(value, keep_in_band, pickler)
+    try:
+        pickled = pickle.dumps(value, 5, buffer_callback=keep_in_band)
+        if not by_value or _MAIN not in pickled:
+            return pickled
+    except (pickle.PicklingError, AttributeError, TypeError):
+        pass
+    raws.clear()
+    return dump_by_value(value, keep_in_band)
