@@ -143,25 +143,26 @@ def test_position_of_the_consumer(in_flight):
 
 
 @pytest.mark.parametrize(
-    ("put_seconds", "capacity", "rest"),
+    ("put_seconds", "count", "capacity", "rest"),
     [
-        (0.002, 40, 0.02),  # the time of a quarter of the buffer's takes
-        (0.5, 40, 0.03),  # a slow step does not make a long rest
-        (1e-4, 40, 0.0),  # a put into a buffer with room
-        (0.002, 3, 0.0),  # too small to leave a part of it empty
-        (0.002, None, 0.0),
+        (0.002, 1, 40, 0.02),  # the time of a quarter of the buffer's takes
+        (0.002, 10, 40, 0.002),  # the put waited for ten of them
+        (0.5, 1, 40, 0.03),  # a slow step does not make a long rest
+        (1e-4, 1, 40, 0.0),  # a put into a buffer with room
+        (0.002, 1, 3, 0.0),  # too small to leave a part of it empty
+        (0.002, 1, None, 0.0),
     ],
 )
-def test_the_rest_after_a_put_into_a_full_buffer(put_seconds, capacity, rest):
-    assert rest_after_put(put_seconds, capacity, lambda: True) == pytest.approx(rest)
+def test_the_rest_after_a_put_into_a_full_buffer(put_seconds, count, capacity, rest):
+    assert rest_after_put(put_seconds, count, capacity, lambda: True) == pytest.approx(rest)
 
 
 def test_no_rest_where_the_buffer_has_room():
-    assert rest_after_put(0.002, 40, lambda: False) == 0
+    assert rest_after_put(0.002, 1, 40, lambda: False) == 0
 
 
 def test_a_quick_put_does_not_look_at_the_buffer():
     def never():
         raise AssertionError
 
-    assert rest_after_put(1e-4, 40, never) == 0
+    assert rest_after_put(1e-4, 1, 40, never) == 0

@@ -88,8 +88,11 @@ class PrefetchLoop:
                 self._positions.popleft()
             return self._positions[0]
 
-    def puts(self) -> Iterator[float]:
-        """Moves datapoints, and yields the duration of each put in seconds. Ends with the flow or `stop()`.
+    def puts(self) -> Iterator[tuple[float, int]]:
+        """Moves datapoints until the flow ends or `stop()` is called.
+
+        Yields:
+            After each put, its duration in seconds and its number of datapoints.
 
         Raises:
             BufferClosed: the buffer was closed.
@@ -115,28 +118,29 @@ class PrefetchLoop:
                     raise BufferClosed from error
                 # Drop the reference before the next load, which returns memory lent by the flow.
                 del put
-                yield clock() - began
+                yield clock() - began, len(positions)
         finally:
             self._reader.release()
             enter("ended")
 
 
-def rest_after_put(put_seconds: float, capacity: int | None, is_full: Callable[[], bool]) -> float:
+def rest_after_put(seconds: float, count: int, capacity: int | None, is_full: Callable[[], bool]) -> float:
     """Returns the seconds to wait after a put, so that a full buffer is refilled in larger parts.
 
     A thread woken by each dequeue evicts the step's data from the processor's caches and slows down the step.
 
     Args:
-        put_seconds: the duration of the put.
+        seconds: the duration of the put.
+        count: the number of datapoints in the put.
         capacity: capacity of the buffer; None if unbounded.
         is_full: returns whether the buffer is full now; called only after a put that may have waited.
 
     Example:
-        >>> rest_after_put(0.001, 40, lambda: True), rest_after_put(0.001, 40, lambda: False)
+        >>> rest_after_put(0.001, 1, 40, lambda: True), rest_after_put(0.001, 1, 40, lambda: False)
         (0.01, 0.0)
     """
-    puts = (capacity or 0) // _PARTS_OF_CAPACITY
-    if not puts or put_seconds < _MAY_HAVE_WAITED or not is_full():
+    part = (capacity or 0) // _PARTS_OF_CAPACITY
+    if not part or seconds < _MAY_HAVE_WAITED or not is_full():
         return 0.0
-    # The put waited for all or part of a step.
-    return min(puts * put_seconds, _LONGEST_REST)
+    # The put waited for at most one dequeue per datapoint.
+    return min(part * seconds / count, _LONGEST_REST)

@@ -208,8 +208,8 @@ class SessionThread:
     def _run(self, loop: PrefetchLoop) -> None:
         """Moves datapoints in the thread; reports the end of the loop to the graph or the coordinator."""
         try:
-            for put_seconds in loop.puts():
-                if seconds := rest_after_put(put_seconds, self._ops.capacity, self._is_full):
+            for put_seconds, count in loop.puts():
+                if seconds := rest_after_put(put_seconds, count, self._ops.capacity, self._is_full):
                     loop.rest(seconds)
         except BufferClosed:
             if not loop.stopping:  # the buffer was closed elsewhere: the run is over
