@@ -1,5 +1,6 @@
 """Unobserved steps run several in one session call, without any other difference."""
 
+import itertools
 import os
 import signal
 import threading
@@ -626,17 +627,34 @@ def test_a_call_ends_in_time_however_slow_the_steps_are(fused):
     assert max(fused) < 198  # the steps before the epoch's last
 
 
-@pytest.mark.parametrize("seconds", [0.0009, 0.0011])
-def test_the_faster_way_is_kept(seconds):
+def compared(singles, calls):
+    """Gives a trial the times of single steps, in seconds, and of calls of ten; returns its decision."""
     trial = SpeedTrial()
+    singles, calls = itertools.cycle(singles), itertools.cycle(calls)
     while not trial.has_singles:
-        trial.note_single(0.001)
-    assert trial.is_faster is None
+        assert trial.is_faster is None
+        trial.note_single(next(singles))
     trial.note_several(1.0, 1)  # TensorFlow prepares its first call
     trial.note_several(1.0, 1)
+    trial.note_several(0.1, 0)  # a call that ended before its first step
     while trial.is_faster is None:
-        trial.note_several(10 * seconds, 10)
-    assert trial.is_faster is (seconds < 0.001)
+        trial.note_several(next(calls), 10)
+    return trial.is_faster
+
+
+@pytest.mark.parametrize("seconds", [0.0009, 0.0011])
+def test_the_faster_way_is_kept(seconds):
+    assert compared([0.001], [10 * seconds]) is (seconds < 0.001)
+
+
+def test_several_steps_in_a_call_are_kept_if_the_data_limit_both_ways():
+    assert compared([0.001], [0.01001]) is True
+
+
+def test_a_busy_machine_does_not_decide():
+    """Most calls were interrupted, but one was not."""
+    assert compared([0.001], [0.1, 0.2, 0.1, 0.009]) is True
+    assert compared([0.001] * 10 + [0.1] * 20, [0.012]) is False
 
 
 def test_long_steps_are_not_compared():

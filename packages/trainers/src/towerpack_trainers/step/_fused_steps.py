@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
-from statistics import median
+from statistics import fmean
 from typing import Any, ClassVar, Protocol, final
 
 import attrs
@@ -62,24 +62,33 @@ class TrainingSteps(Protocol):
 
 # The number of warm-up steps, of warm-up calls with several steps, and of compared steps of either kind.
 _WARM_UP, _WARM_UP_CALLS, _COMPARED = 30, 2, 60
+# The steps of a compared time: with fewer, the call would count; with more, a busy processor.
+_BLOCK = 10
 # Longer steps gain nothing.
 _LONGEST_STEP = 0.02  # seconds
+_ABOUT_EQUAL = 1.02
 
 
 @final
 class SpeedTrial:
     """Compares the times of single steps with those of steps in calls of several.
 
+    Other programs and waiting for data only add to a time, and by chance. Therefore the shortest times of
+    equal numbers of steps are compared. If they are about equal, the input limits both; calls of several then
+    leave the input more of the processor.
+
     Attributes:
         SINGLES: the number of single steps before calls of several steps are tried.
+        MOST_STEPS: the maximum number of steps in such a call during the trial.
     """
 
     SINGLES: ClassVar[int] = _WARM_UP + _COMPARED
+    MOST_STEPS: ClassVar[int] = _BLOCK
 
     def __init__(self) -> None:
         self._is_faster: bool | None = None
         self._singles: list[float] = []
-        self._calls, self._seconds, self._steps = 0, 0.0, 0
+        self._calls, self._steps, self._shortest = 0, 0, math.inf
 
     @property
     def is_faster(self) -> bool | None:
@@ -100,15 +109,17 @@ class SpeedTrial:
     def note_several(self, seconds: float, steps: int) -> None:
         """Adds the time of a call with several steps."""
         self._calls += 1
-        if self._calls <= _WARM_UP_CALLS:
+        if self._calls <= _WARM_UP_CALLS or not steps:
             return
-        self._seconds += seconds
         self._steps += steps
+        self._shortest = min(self._shortest, seconds / steps)
         if self._steps >= _COMPARED:
-            self._is_faster = self._seconds / self._steps < self._single()
+            self._is_faster = self._shortest < _ABOUT_EQUAL * self._single()
 
     def _single(self) -> float:
-        return median(self._singles[_WARM_UP:])
+        """Returns the shortest time of a step, as the mean of a block."""
+        compared = self._singles[_WARM_UP:]
+        return min(fmean(compared[first : first + _BLOCK]) for first in range(0, len(compared), _BLOCK))
 
 
 # Signals, errors of threads, and callbacks with a period in seconds wait for the end of a call.
@@ -121,7 +132,8 @@ _FEWEST = 4
 # many times the number of steps that fill it by the monotonic clock.
 _SPARE = 4
 _ASSUMED_STEP = 0.001  # seconds, until a call has been measured
-# The decision is noisy, and therefore repeated: after this many steps, then after ten times as many.
+# The decision may become wrong, and is therefore repeated: after this many single steps, then after ten
+# times as many; after steps in calls of several, each time after ten times as many.
 _SINGLES_UNTIL_TRIAL, _SEVERAL_UNTIL_TRIAL = 1_000, 10_000
 # Ops with state that copies share with the step, so that they have the same effect. Random ops are excluded:
 # a copy would draw the same numbers as the original. Tables are excluded, too: TensorFlow reads a table that
@@ -236,9 +248,10 @@ class _ManySteps:
             return 0
         if trial.is_faster is False:
             self._begin_trial()
-            pause, self._singles_until_trial = self._singles_until_trial, 10 * self._singles_until_trial
+            pause, self._singles_until_trial = self._singles_until_trial, 10 * _SINGLES_UNTIL_TRIAL
             return -pause
-        return 0 if limit < _FEWEST else self._run(min(limit, self._most_steps()))
+        most = SpeedTrial.MOST_STEPS if trial.is_faster is None else self._most_steps()
+        return 0 if limit < _FEWEST else self._run(min(limit, most))
 
     def _begin_trial(self) -> None:
         self._trial = SpeedTrial()
