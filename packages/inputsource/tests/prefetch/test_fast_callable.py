@@ -47,3 +47,20 @@ def test_runs_ops_with_fetches(session):
     run = fast_callable(session, [count.assign_add(3).op], fetches=[tf.constant(7)])
     assert run() == [7]
     assert read() == 3
+
+
+def test_tensorflow_makes_it_at_the_first_call(monkeypatch):
+    made = []
+    make = tf.Session._make_callable_from_options
+
+    def noted(self, options):
+        made.append(list(options.fetch))
+        return make(self, options)
+
+    monkeypatch.setattr(tf.Session, "_make_callable_from_options", noted)
+    with tf.Graph().as_default(), tf.Session() as session:
+        used, unused = (fast_callable(session, fetches=[tf.constant(number)]) for number in (1, 2))
+        assert made == []
+        assert used() == used() == [1]
+        assert made == [["Const:0"]]
+        assert unused() == [2]
