@@ -6,8 +6,6 @@ import gzip
 import hashlib
 import os
 import tarfile
-import urllib.error
-import urllib.request
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -103,6 +101,10 @@ def download(url: str, path: PathLike, md5: str) -> Path:
 
 
 def _fetch(url: str, path: Path, file: BinaryIO) -> None:
+    # Here, since it loads the modules of HTTP, TLS and e-mail, which only a download needs.
+    import urllib.error
+    import urllib.request
+
     begun = os.fstat(file.fileno()).st_size
     try:
         request = urllib.request.Request(url, headers={"Range": f"bytes={begun}-"} if begun else {})

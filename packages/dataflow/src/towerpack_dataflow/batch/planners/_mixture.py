@@ -5,7 +5,6 @@ from __future__ import annotations
 import heapq
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from fractions import Fraction
 from math import isfinite, lcm
 from typing import Any, final
 
@@ -123,6 +122,8 @@ def _whole(weights: Any, flows: int) -> list[int]:
             f"weights are {flows} numbers from 0 up, one for each flow and one of them above 0; received "
             f"{weights!r}"
         )
+    from fractions import Fraction  # here, since it loads `decimal`, which no other part needs
+
     total = sum(numbers)
     parts = [Fraction(number / total).limit_denominator(_FINEST) for number in numbers]
     scale = lcm(*(part.denominator for part in parts))
