@@ -123,3 +123,20 @@ def test_workers_of_flows_have_it_too(python, tmp_path: Path) -> None:
     )
     printed = python("-m", "towerpack_compat", "run", "program.py")
     assert "6 [11, 12, 13, 14, 15, 16]" in printed
+
+
+@pytest.mark.slow
+def test_horovod_is_over_mpi_and_names_what_it_needs(python) -> None:
+    code = INSTALLED + (
+        "import sys; sys.modules['mpi4py'] = None\n"
+        "import horovod.tensorflow as hvd\n"
+        "for use in (hvd.init, lambda: hvd.DistributedOptimizer(None)):\n"
+        "    try: use()\n"
+        "    except Exception as error: print(type(error).__name__, error)\n"
+    )
+    of_mpi, of_name = python(code=code).splitlines()[-2:]
+    assert of_mpi.startswith("MissingExtraError") and '"towerpack-trainers[mpi]"' in of_mpi
+    assert of_name.startswith(
+        "NoCounterpartError horovod.tensorflow.DistributedOptimizer has no counterpart."
+    )
+    assert "docs/migrating-from-tensorpack.md#training-over-processes" in of_name

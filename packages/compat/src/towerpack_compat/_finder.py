@@ -82,6 +82,8 @@ class TensorpackFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: types.ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
+        if fullname in {"horovod", "horovod.tensorflow"}:  # it does not build with current TensorFlow
+            return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
         inside = fullname.removeprefix(_ROOT).removeprefix(".")
         if fullname != _ROOT and not fullname.startswith(f"{_ROOT}."):
             return None
@@ -90,7 +92,9 @@ class TensorpackFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         # Each module is a package, so that Python does not search for its submodules elsewhere.
         return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
 
-    def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType:
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType | None:
+        if spec.name.startswith("horovod"):  # the package itself is empty
+            return importlib.import_module("towerpack_compat.horovod") if "." in spec.name else None
         module = _Module(spec.name, "A module of Tensorpack, by towerpack-compat.")
         if spec.name == _ROOT:
             module.__version__ = VERSION  # type: ignore[attr-defined]

@@ -16,6 +16,7 @@ from .exchange import (
     CollectiveCommunicator,
     Communicator,
     MPICommunicator,
+    MPIExchange,
     average_over_processes,
     broadcast_variables,
 )
@@ -30,6 +31,7 @@ __all__ = [
     "DistributedTrainer",
     "LaunchError",
     "MPICommunicator",
+    "MPIExchange",
     "MPITrainer",
     "MissingExtraError",
     "PeerLostError",

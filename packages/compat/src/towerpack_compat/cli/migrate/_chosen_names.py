@@ -23,7 +23,6 @@ _OF_INSTALL = ("contrib", "estimator", "keras", "layers", "nn.rnn_cell")
 # Names that NumPy removed and Python has, too.
 _BUILTINS = ("bool", "complex", "float", "int", "object", "str")
 # Placeholders for trainers of a library that `towerpack_compat` does not support.
-_OVER_PROCESSES = "#training-over-processes"
 
 
 @final
@@ -185,7 +184,7 @@ class NameChooser:
         change = read_calls().get(entry.name)
         if entry.is_lost:
             findings.mark(f"`{entry.name}` has no counterpart", entry.section)
-        elif change is not None and change.changed and (entry.is_equal or change.changed == _OVER_PROCESSES):
+        elif change is not None and change.changed and entry.is_equal:
             findings.mark(f"`{entry.name}` works in another way", change.changed)
         elif change is not None and call is not None and entry.is_equal:
             for argument, section in hopeless_arguments(call, change):

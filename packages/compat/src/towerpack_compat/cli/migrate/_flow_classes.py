@@ -12,18 +12,10 @@ from ._findings import Findings
 __all__ = ["FlowClasses"]
 
 _FLOWS = ("DataFlow", "ProxyDataFlow", "RNGDataFlow")
-_MODELS = ("ModelDesc", "ModelDescBase")
-# A method of models before Tensorpack 0.9, which 0.11 no longer calls.
-_OF_OLDER_MODELS = {"_get_inputs": "inputs", "_get_optimizer": "optimizer"}
 _METHODS = {"get_data": "__iter__", "size": "__len__"}
 _BUILTINS = {"get_data": "iter", "size": "len"}
 # `self.rng` of a flow was a RandomState and now is a Generator.
-_OF_RNG = {
-    "rand": "random",
-    "randint": "integers",
-    "randn": "standard_normal",
-    "random_sample": "random",
-}
+_OF_RNG = {"rand": "random", "randint": "integers", "randn": "standard_normal", "random_sample": "random"}
 
 
 @final
@@ -55,10 +47,6 @@ class FlowClasses:
     def method(self, function: cst.FunctionDef) -> cst.FunctionDef:
         """Returns a method under its new name."""
         name = function.name.value
-        if self._bases and not {*_MODELS}.isdisjoint(self._bases[-1]):
-            if name == "_build_graph":
-                self._findings.mark("`build_graph` takes each input and returns the cost", "#older-models")
-            return function.with_changes(name=cst.Name(_OF_OLDER_MODELS.get(name, name)))
         if name not in _METHODS or not self._bases:
             return function
         if self._in_flow() and self._rename:

@@ -13,14 +13,7 @@ from typing import final
 import attrs
 import libcst as cst
 from libcst.helpers import get_full_name_for_node
-from libcst.metadata import (
-    Assignment,
-    ClassScope,
-    ImportAssignment,
-    MetadataWrapper,
-    Scope,
-    ScopeProvider,
-)
+from libcst.metadata import Assignment, ClassScope, ImportAssignment, MetadataWrapper, Scope, ScopeProvider
 
 from ..._errors import MigrationError
 from ._chosen_names import NameChooser

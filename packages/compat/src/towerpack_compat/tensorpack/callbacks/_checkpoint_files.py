@@ -39,9 +39,7 @@ class ModelSaver(Callback):
             os.makedirs(self.checkpoint_dir, exist_ok=True)
 
     def _setup_graph(self) -> None:
-        assert self.checkpoint_dir is not None, (
-            "Please provide 'checkpoint_dir' for ModelSaver, or use logger.set_logger_dir()"
-        )
+        assert self.checkpoint_dir is not None, "Call logger.set_logger_dir(), or set checkpoint_dir."
         variables = {
             variable.ref(): variable for key in self.var_collections for variable in tf.get_collection(key)
         }
@@ -98,11 +96,8 @@ class MinSaver(Callback):
             raise RuntimeError("[MinSaver] Cannot find a checkpoint state. Do you forget to use ModelSaver?")
         path = found.model_checkpoint_path
         if not path.endswith(f"-{step}"):
-            best = (
-                f"The best '{self.monitor_stat}' was at global_step={step}, the latest checkpoint is {path}"
-            )
-            reason = "The callbacks may have inconsistent frequency or wrong order."
-            logger.warn("[MinSaver] %s: nothing is copied. %s", best, reason)
+            best = f"The best '{self.monitor_stat}' was at step {step}, and the latest checkpoint is {path}"
+            logger.warn("[MinSaver] %s: nothing is copied. Put a ModelSaver before this callback.", best)
             return
         kind = "max" if self.reverse else "min"
         name = os.path.join(self.checkpoint_dir, self.filename or f"{kind}-{self.monitor_stat}")

@@ -51,9 +51,7 @@ class _Caller:
         else:
             with _without_tower_scope() if self._model is None else contextlib.nullcontext():
                 model = self._get_model(*inputs)
-            assert isinstance(model, _keras().Model), (
-                f"get_model must return a `tf.keras.Model`, not {type(model)}"
-            )
+            assert isinstance(model, _keras().Model), f"get_model must return a Keras model, not {model!r}"
             self._model = self._model or model
             outputs = model.outputs
         self._collect(model, before, backup)
@@ -129,9 +127,7 @@ def setup_keras_trainer(
 
     def cost(*tensors: tf.Tensor) -> tf.Tensor:
         outputs, targets = call(*tensors[:count]), tensors[count:]
-        assert len(outputs) == len(targets) == len(loss), (
-            f"{len(outputs)} outputs, {len(targets)} targets, {len(loss)} losses"
-        )
+        assert len(outputs) == len(targets) == len(loss), [*map(len, (outputs, targets, loss))]
         losses = [
             _mean("keras_loss", _keras().losses, name, target, output)
             for name, target, output in zip(loss, targets, outputs)

@@ -95,9 +95,7 @@ class MultiThreadAsyncPredictor(AsyncPredictorBase):
     def start(self) -> None:
         """Starts the threads; predictors without a session use the default session."""
         if any(predictor.sess is None for predictor in self._predictors):
-            assert tf.get_default_session() is not None, (
-                "The predictors have no session: call start() within a default session."
-            )
+            assert tf.get_default_session() is not None, "Call start() within a default session."
         for thread in self.threads:
             thread.start()
 

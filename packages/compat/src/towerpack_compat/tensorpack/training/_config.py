@@ -75,9 +75,7 @@ class ModelDesc(ModelDescBase):
     @functools.cached_property
     def _optimizer(self) -> tf.train.Optimizer:
         made = self.optimizer()
-        assert isinstance(made, tf.train.Optimizer), (
-            f"optimizer() must return a tf.train.Optimizer, not {made!r}"
-        )
+        assert isinstance(made, tf.train.Optimizer), f"optimizer() must return an Optimizer, not {made!r}"
         return made
 
     def get_optimizer(self) -> tf.train.Optimizer:
@@ -126,9 +124,7 @@ class TrainConfig:
         **older: Any,
     ) -> None:
         assert data is None or dataflow is None, "dataflow and data cannot be both presented in TrainConfig!"
-        assert session_creator is None or session_config is None, (
-            "Cannot set both session_creator and session_config!"
-        )
+        assert session_creator is None or session_config is None, "Set session_creator or session_config"
         self.dataflow, self.data, self.model = dataflow, data, model
         self.callbacks, self.extra_callbacks, self.monitors = callbacks, extra_callbacks, monitors
         self.session_init = session_init
@@ -137,9 +133,7 @@ class TrainConfig:
             steps_per_epoch = (
                 len(dataflow) if dataflow is not None else data.size() if data is not None else None
             )
-        assert steps_per_epoch is not None, (
-            "You must set `TrainConfig(steps_per_epoch)` if the size of your input is not available."
-        )
+        assert steps_per_epoch is not None, "Set TrainConfig(steps_per_epoch=): the input has no size."
         self.steps_per_epoch = int(steps_per_epoch)
         self.starting_epoch, self.max_epoch = int(starting_epoch), int(max_epoch)
         if "nr_tower" in older:

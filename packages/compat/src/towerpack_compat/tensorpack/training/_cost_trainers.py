@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 import tensorflow.compat.v1 as tf
 
 import towerpack_trainers as trainers
 from towerpack_inputsource import InputSource
+from towerpack_trainers import distributed
 
-from ..._errors import NoCounterpartError, page
 from ..models import tensorpack_rules
 from ._empty_trainers import TowerTrainer
 from ._tower_devices import device_names
@@ -19,9 +19,6 @@ from ._towers import TowerFunc
 
 __all__ = [
     "AsyncMultiGPUTrainer",
-    "BytePSTrainer",
-    "DistributedTrainerParameterServer",
-    "DistributedTrainerReplicated",
     "HorovodTrainer",
     "NoOpTrainer",
     "QueueInputTrainer",
@@ -75,7 +72,7 @@ class SimpleTrainer(SingleCostTrainer):
     def _make_builder(self) -> Any:
         from towerpack_trainers.towers._builder import SingleDeviceBuilder  # noqa: PLC2701
 
-        return SingleDeviceBuilder()
+        return SingleDeviceBuilder(exchange=self.processes.gradient_exchange)
 
 
 QueueInputTrainer = SimpleTrainer
@@ -154,16 +151,30 @@ class _SummingBuilder(trainers.SyncMultiGPUReplicatedBuilder):
         return [(gradient * self._count, variable) for gradient, variable in super()._scale(pairs)]
 
 
-def HorovodTrainer(average: bool = True, compression: Any = None) -> NoReturn:
-    """Always raises; use `towerpack_trainers.DistributedTrainer` to train over processes.
+class HorovodTrainer(SimpleTrainer):
+    """Trains in the processes that `mpiexec` has started, one replica in each, with equal variables.
+
+    Args:
+        average: whether to average gradients over the processes instead of summing them.
+        compression: no effect; gradients keep their dtype.
 
     Raises:
-        NoCounterpartError: always.
+        MissingExtraError: mpi4py is not installed.
     """
-    raise NoCounterpartError(
-        "HorovodTrainer needs Horovod, which does not build with this TensorFlow. Train over processes with "
-        f"towerpack_trainers.MPITrainer or DistributedTrainer: {page('#training-over-processes')}."
-    )
+
+    def __init__(self, average: bool = True, compression: Any = None) -> None:
+        processes: Any = distributed.SynchronousProcesses(distributed.MPICommunicator())
+        if not average:
+            processes.gradient_exchange = _Summing(processes)
+        super().__init__(processes)
 
 
-BytePSTrainer = DistributedTrainerParameterServer = DistributedTrainerReplicated = HorovodTrainer
+class _Summing:
+    """Sums gradients over processes: averages gradients scaled by the number of processes."""
+
+    def __init__(self, processes: Any) -> None:
+        self._average, self._size = processes.gradient_exchange, processes.communicator.size
+        self.sum = self._average.sum
+
+    def __call__(self, pairs: Any) -> Any:
+        return [(gradient * self._size, variable) for gradient, variable in self._average(pairs)]

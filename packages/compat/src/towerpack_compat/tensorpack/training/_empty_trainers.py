@@ -37,8 +37,8 @@ class Trainer(trainers.Trainer):
         self.graph = tf.get_default_graph()
         return self
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, processes: Any = None) -> None:
+        super().__init__(processes=processes)
 
     def _start(self, config: trainers.TrainConfig | None, arguments: Mapping[str, Any]) -> None:
         self.source, self.log_dir = None, None

@@ -254,10 +254,7 @@ def draw_text(
 
 
 def draw_boxes(
-    im: np.ndarray,
-    boxes: Any,
-    labels: Sequence[str] | None = None,
-    color: tuple[int, int, int] | None = None,
+    im: np.ndarray, boxes: Any, labels: Sequence[str] | None = None, color: tuple[int, int, int] | None = None
 ) -> np.ndarray:
     """Draws boxes on a copy of an image, the largest first.
 

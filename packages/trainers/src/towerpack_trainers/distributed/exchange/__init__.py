@@ -12,6 +12,7 @@ from ._average_over_processes import (
 from ._collective import CollectiveCommunicator
 from ._communicator import Communicator, RecycledArrays
 from ._mpi import MPICommunicator
+from ._mpi_exchange import MPIExchange
 
 __all__ = [
     "STOPPED",
@@ -20,6 +21,7 @@ __all__ = [
     "CollectiveCommunicator",
     "Communicator",
     "MPICommunicator",
+    "MPIExchange",
     "RecycledArrays",
     "SumOverProcesses",
     "average_over_processes",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import os
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, final
@@ -15,7 +16,10 @@ from ..cluster import make_token
 from ..group import Connections, Handshake, ProcessGroup, call_chief, check_times, receive_calls
 from ._communicator import Communicator, RecycledArrays
 
-__all__ = ["MPICommunicator"]
+__all__ = ["WAITING_OPS", "MPICommunicator", "import_mpi"]
+
+# The collection of ops that hold a thread of the session while they wait for other processes.
+WAITING_OPS = "towerpack/waiting_ops"
 
 # Busy-waiting uses a core, as in MPI itself; after this time, the thread sleeps between polls.
 _SPIN_SECONDS = 0.005
@@ -52,7 +56,7 @@ class MPICommunicator(Communicator):
         peer_timeout: float = 30.0,
         step_timeout: float = 1800.0,
     ) -> None:
-        self._mpi = mpi = _import_mpi()
+        self._mpi = mpi = import_mpi()
         self._comm = (mpi.COMM_WORLD if comm is None else comm).Dup()
         check_times(start_timeout=start_timeout, peer_timeout=peer_timeout, step_timeout=step_timeout)
         self._pending: list[Any] = []
@@ -68,6 +72,13 @@ class MPICommunicator(Communicator):
 
     def broadcast(self, tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
         return self._at_once(tensors, self._send)
+
+    def prepare(self, config: tf.ConfigProto) -> tf.ConfigProto:
+        """Gives the session a thread for each op of an `MPIExchange`, if the options name no number."""
+        waiting = len(tf.get_collection(WAITING_OPS))
+        if waiting and not config.inter_op_parallelism_threads:
+            config.inter_op_parallelism_threads = waiting + (os.cpu_count() or 1)
+        return config
 
     def close(self, failure: str | None = None) -> None:
         """Leaves the group; after a failure, the process will end with MPI's abort.
@@ -125,7 +136,12 @@ def _as_mpi_type(tensor: tf.Tensor) -> tf.Tensor:
     return tf.cast(tensor, tf.float32) if tensor.dtype in (tf.float16, tf.bfloat16) else tensor
 
 
-def _import_mpi() -> Any:
+def import_mpi() -> Any:
+    """Returns the module `mpi4py.MPI`.
+
+    Raises:
+        MissingExtraError: mpi4py is not installed.
+    """
     try:
         from mpi4py import MPI
     except ImportError as error:
