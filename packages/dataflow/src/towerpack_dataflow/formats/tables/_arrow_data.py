@@ -81,8 +81,11 @@ class _ArrowRows(ChunkedRows):
         return schema, [self._batch(reader, number).num_rows for number in range(reader.num_record_batches)]
 
     def _opened_as(self, stored: StoredFile) -> Any:
-        names = opened_arrow(stored).schema.names
-        return opened_arrow(stored, sorted({names.index(name) for name in self._columns}))
+        reader = opened_arrow(stored)
+        names = reader.schema.names
+        fields = sorted({names.index(name) for name in self._columns})
+        # A reader of some fields copies them out of the mapped file.
+        return reader if len(fields) == len(names) else opened_arrow(stored, fields)
 
     def _batches(self, number: int, rows: int = ROWS_AT_A_TIME) -> Iterator[Any]:
         batch = self._valid_batch(number)
