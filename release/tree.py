@@ -119,7 +119,7 @@ def _pins(wheel: str, root: Path) -> Iterator[str]:
 
 def _siblings(wheel: str, root: Path) -> set[str]:
     names = (_SIBLING.fullmatch(Requirement(text).name) for text in _requirements(wheel, root))
-    return {match[1] for match in names if match is not None}
+    return {match[1] for match in names if match is not None} - {wheel}
 
 
 def _requirements(wheel: str, root: Path) -> list[str]:

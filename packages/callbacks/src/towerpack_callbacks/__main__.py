@@ -14,13 +14,13 @@ from .plot import RunError
 __all__ = ["main"]
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str] | None = None, program: str = "python -m towerpack_callbacks") -> int:
     """Runs a command and returns the exit status: 0 on success, 1 on failure, 130 after Ctrl-C.
 
     Raises:
         SystemExit: the arguments are invalid; its status is 2.
     """
-    parser = argparse.ArgumentParser(prog="python -m towerpack_callbacks", description=__doc__)
+    parser = argparse.ArgumentParser(prog=program, description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     add_plot(commands)
     add_checkpoint(commands)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 
 from ._errors import CompatError
 from .cli._migrate_command import add_migrate_command
@@ -12,9 +13,9 @@ from .cli._run_command import add_run_command
 __all__ = ["main"]
 
 
-def main(arguments: list[str] | None = None) -> int:
+def main(arguments: Sequence[str] | None = None, program: str = "python -m towerpack_compat") -> int:
     """Runs a command, and returns the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m towerpack_compat", description="Programs of Tensorpack.")
+    parser = argparse.ArgumentParser(prog=program, description="Programs of Tensorpack.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     add_run_command(commands)
     add_migrate_command(commands)

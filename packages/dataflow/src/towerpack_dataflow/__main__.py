@@ -12,12 +12,22 @@ from .cli import FLOW_HELP, CommandError, FlowNotFoundError, add_files, add_show
 from .flow._tree_fingerprint import known_length
 from .sources._from_iterable import as_dataflow
 
-__all__ = ["main"]
+__all__ = ["main", "run_data"]
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def run_data(arguments: Sequence[str], program: str) -> int:
+    """Runs `towerpack data`, and returns the exit status.
+
+    Args:
+        arguments: `data`, and its arguments.
+        program: the name of the program.
+    """
+    return main(arguments[1:], f"{program} {arguments[0]}")
+
+
+def main(arguments: Sequence[str] | None = None, program: str = "python -m towerpack_dataflow") -> int:
     """Runs a command, and returns the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m towerpack_dataflow", description="Measures flows.")
+    parser = argparse.ArgumentParser(prog=program, description="Measures flows.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     bench = commands.add_parser(
         "bench",

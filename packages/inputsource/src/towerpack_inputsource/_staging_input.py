@@ -298,6 +298,7 @@ class StagingOps:
         self.enqueue = queue.enqueue([True], name="announce")
         self.end = queue.close(name="end")
         self.abort = queue.close(cancel_pending_enqueues=True, name="abort")
+        self.drop = tf.group(queue.dequeue(name="dropped"), name="drop")
         self._destroy = tf.raw_ops.DestroyResourceOp(resource=queue.queue_ref, ignore_lookup_error=True)
         begun = self._counter("begun")
         self.taken = begun.read_value()

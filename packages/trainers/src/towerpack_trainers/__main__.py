@@ -18,6 +18,7 @@ from .cli import (
     add_migrate,
     add_predict,
     add_trace,
+    add_train,
 )
 
 __all__ = ["main"]
@@ -37,7 +38,7 @@ _OF_THE_USER = (
 )
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str] | None = None, program: str = "python -m towerpack_trainers") -> int:
     """Runs a command, and returns the exit status: 0, 1 if the command fails, 130 after Ctrl-C.
 
     `migrate` may also return 3: some work is left to a person.
@@ -45,9 +46,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Raises:
         SystemExit: the arguments are invalid; its status is 2.
     """
-    parser = argparse.ArgumentParser(prog="python -m towerpack_trainers", description=__doc__)
+    parser = argparse.ArgumentParser(prog=program, description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for add in (add_launch, add_export, add_predict, add_describe, add_env, add_trace, add_migrate):
+    for add in (
+        add_launch,
+        add_export,
+        add_predict,
+        add_describe,
+        add_env,
+        add_trace,
+        add_train,
+        add_migrate,
+    ):
         add(commands)
     options = parser.parse_args(arguments)
     try:

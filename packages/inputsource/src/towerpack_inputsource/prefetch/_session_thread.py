@@ -26,6 +26,10 @@ _GRACE_SECONDS = 10.0
 # A put of 8 KB takes 6 microseconds in the calling thread, and 30 in a thread of TensorFlow. (Not for steps:
 # unlike TensorFlow's threads, Python's threads are slow with denormal numbers.)
 _RUN_HERE = tf.RunOptions(inter_op_thread_pool=-1)
+# Another dequeue may take the datapoint first.
+_DROP_SOON = tf.RunOptions(timeout_in_ms=200)
+# After a stop of the coordinator, the time for `finish()`, which cancels no put.
+_FINISH_SECONDS = 0.5
 
 
 class BufferOps(Protocol):
@@ -39,6 +43,7 @@ class BufferOps(Protocol):
         enqueue_many: puts a stack of datapoints; None if the buffer takes only single ones.
         end: closes the buffer; remaining datapoints can still be taken.
         abort: closes the buffer and wakes a waiting put.
+        drop: removes a datapoint without counting it as taken.
         zero: one or more ops that reset the counts to 0.
         renew: one or more ops that empty and open the buffer and reset the counts to 0.
         taken: number of datapoints taken.
@@ -54,6 +59,7 @@ class BufferOps(Protocol):
     enqueue_many: tf.Operation | None
     end: tf.Operation
     abort: tf.Operation
+    drop: tf.Operation
     taken: tf.Tensor
     size: tf.Tensor
     capacity: int | None
@@ -104,6 +110,7 @@ class SessionThread:
         self._loop: PrefetchLoop | None = None
         self._thread: threading.Thread | None = None
         self._given_up = False
+        self._finishing = threading.Event()
         # Protects loop and thread from a stop of the coordinator during a restart.
         self._lock = threading.Lock()
         self._guard = threading.Thread(
@@ -133,6 +140,7 @@ class SessionThread:
                 )
             if self._at_start and not self._count_taken():
                 return
+            self._make_room()
             self._halt()
             if self._thread is not None:
                 self._thread.join()
@@ -143,6 +151,7 @@ class SessionThread:
     def interrupt(self) -> None:
         """Wakes a waiting put or dequeue at the end of the run."""
         with self._lock:
+            self._make_room()
             self._halt()
 
     def finish(self) -> bool:
@@ -151,6 +160,9 @@ class SessionThread:
         Returns:
             Whether the thread has ended; it may still wait for a busy flow.
         """
+        self._finishing.set()
+        with self._lock:
+            self._make_room()
         self._stop()
         self._coord.request_stop()
         if self._guard.ident is not None:
@@ -252,6 +264,7 @@ class SessionThread:
 
     def _stop_with_run(self) -> None:
         self._coord.wait_for_stop()
+        self._finishing.wait(_FINISH_SECONDS)
         self._stop()
 
     def _stop(self) -> None:
@@ -279,6 +292,21 @@ class SessionThread:
         if self._loop is not None:
             self._loop.stop()
         self._try(self._ops.abort)
+
+    def _make_room(self) -> None:
+        """Stops the loop and lets a waiting put complete: TensorFlow prints a warning of a cancelled one.
+
+        Steps that take the datapoints must be over.
+        """
+        capacity, thread = self._ops.capacity, self._thread
+        if self._loop is None or thread is None or capacity is None:
+            return
+        self._loop.stop()
+        refusals = (SessionClosedError, tf.errors.DeadlineExceededError, tf.errors.OutOfRangeError)
+        with contextlib.suppress(*refusals):
+            while thread.is_alive() and self._size() > capacity - self._stacked:
+                with session_may_be_closed():
+                    self._session.run(self._ops.drop, options=_DROP_SOON)
 
     def _try(self, op: tf.Operation) -> None:
         with contextlib.suppress(SessionClosedError), session_may_be_closed():

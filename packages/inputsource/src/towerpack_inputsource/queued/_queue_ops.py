@@ -51,6 +51,7 @@ class QueueOps:
             self.enqueue_many = queue.enqueue_many(self.stacks, name="enqueue_many")
         self.end = queue.close(name="end")
         self.abort = queue.close(cancel_pending_enqueues=True, name="abort")
+        self.drop = tf.group(queue.dequeue(name="dropped"), name="drop")
         self._count = make_counter("taken")
         self.taken = self._count.read_value()
         self.zero = self._count.initializer
