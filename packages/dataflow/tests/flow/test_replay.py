@@ -77,6 +77,7 @@ STREAMS = {
 
 
 def resumed(flow, index):
+    flow.seed(0)
     state = {**flow.state_dict(), "index": index}
     state.pop("marks", None)
     flow.load_state_dict(state)
