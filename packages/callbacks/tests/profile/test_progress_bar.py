@@ -4,7 +4,9 @@ import logging
 import sys
 import threading
 
-from towerpack_callbacks import Callback, ProgressBar, ScalarPrinter
+import tensorflow.compat.v1 as tf
+
+from towerpack_callbacks import Callback, MovingAverageSummary, ProgressBar, ScalarPrinter, add_moving_summary
 
 
 class Terminal:
@@ -77,3 +79,15 @@ def test_long_epochs_have_lines_in_a_file(line, capsys, monkeypatch):
     shown = capsys.readouterr().err
     assert "\r" not in shown
     assert shown.splitlines()[-1].startswith("epoch 1/1: 100%")
+
+
+def test_the_first_averages_stand_on_the_bar(line, monkeypatch):
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    with line.graph.as_default():
+        scalars = [tf.constant(k, tf.float32, name=name) for k, name in enumerate(["queue_size", *"abcd"])]
+        tf.add_to_collection("MOVING_SUMMARIES", tf.identity(scalars[0], "QueueInput/queue_size"))
+        add_moving_summary(scalars[1:])
+    averages = MovingAverageSummary()
+    line.run([averages, ProgressBar(averages=averages)], steps_per_epoch=3, max_epoch=1)
+    assert "a=1, b=2, c=3]" in terminal.lines()[0]

@@ -62,7 +62,8 @@ __all__ = [
 
 def default_callbacks() -> list[Callback]:
     """Returns the callbacks added to the user's, unless `TrainConfig(extra_callbacks=…)` is given."""
-    return [MovingAverageSummary(), ProgressBar(), MergeAllSummaries(), RunUpdateOps()]
+    averages = MovingAverageSummary()
+    return [averages, ProgressBar(averages=averages), MergeAllSummaries(), RunUpdateOps()]
 
 
 def default_monitors() -> list[Monitor]:

@@ -4,6 +4,7 @@ from ._argument_checks import check_choice, check_count, check_number_above_zero
 from ._callback import Callback, StepFetch, is_replaced, output_directory
 from ._every import EVERY_EPOCH, EVERY_STEP, DueSchedule, Every, Ticker, as_every
 from ._proxy_callback import ProxyCallback
+from ._time_left import describe_seconds
 from ._trainer_protocol import (
     InferenceTower,
     LoopState,
@@ -31,6 +32,7 @@ __all__ = [
     "check_choice",
     "check_count",
     "check_number_above_zero",
+    "describe_seconds",
     "is_better",
     "is_replaced",
     "load_state_of",

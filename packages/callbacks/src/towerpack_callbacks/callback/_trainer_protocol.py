@@ -96,6 +96,18 @@ class LoopState:
         return self.local_step == self.steps_per_epoch - 1
 
     @property
+    def steps_left(self) -> int | None:
+        """The number of steps after the running one, until the last epoch ends; None if there is no limit."""
+        if self.max_epoch is None:
+            return None
+        return (
+            (self.max_epoch - self.epoch_num) * self.steps_per_epoch
+            + self.steps_per_epoch
+            - 1
+            - self.local_step
+        )
+
+    @property
     def env_steps_passed(self) -> tuple[int, int]:
         """The values of `env_steps` at the triggers of the previous step, and now."""
         return self.observed_env_steps, self.env_steps

@@ -7,21 +7,22 @@ import re
 import shlex
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import final
 
 from tqdm import tqdm
 
-from ..callback import LoopState
+from ..callback import LoopState, describe_seconds
+from ..summaries import is_of_input
 from ..writing import LOG, LineFile, cut_lines_after, prepare_lines
 from ._monitors import Monitor
 
 __all__ = ["EpochLine", "LogFile", "ScalarPrinter"]
 
 
-# An average added by an input, not by a callback or the user's model.
-_OF_INPUT = "/queue_size"
+# A run that ends sooner shows no remaining time.
+_FEWEST_SECONDS_LEFT = 60.0
 
 
 @final
@@ -31,9 +32,17 @@ class EpochLine:
     Args:
         whitelist: regular expressions; only matching names are shown. None: those that callbacks declare.
         blacklist: regular expressions; matching names are not shown.
+        clock: returns the time in seconds.
     """
 
-    def __init__(self, whitelist: Sequence[str] | None = None, blacklist: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        whitelist: Sequence[str] | None = None,
+        blacklist: Sequence[str] = (),
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self._clock = clock
+        self._begin: tuple[float, int] | None = None
         self._whitelist = None if whitelist is None else [re.compile(regex) for regex in whitelist]
         self._blacklist = [re.compile(regex) for regex in blacklist]
         self._places: dict[str, int] = {}
@@ -41,8 +50,12 @@ class EpochLine:
 
     def expect(self, headlines: Sequence[str]) -> None:
         """Sets the statistics that the callbacks of the run declare, in their order."""
-        names = [name for name in headlines if not name.endswith(_OF_INPUT)]
+        names = [name for name in headlines if not is_of_input(name)]
         self._places = {name: place for place, name in enumerate(dict.fromkeys(names))}
+
+    def begin(self, loop: LoopState) -> None:
+        """Marks the beginning of the run, from which the remaining time is estimated."""
+        self._begin = self._clock(), loop.global_step
 
     def put(self, name: str, value: float) -> None:
         """Stores the latest value of a statistic."""
@@ -55,8 +68,18 @@ class EpochLine:
         shown = sorted(self._latest.items(), key=self._place)
         scalars = "  ".join(f"{name} {value:.5g}" for name, value in shown)
         acted = f", env_steps {loop.env_steps}" if loop.env_steps else ""
+        done = f"epoch {loop.epoch_num}{end}, step {loop.global_step}{acted}{self._time_left(loop)}"
         self.clear()
-        return f"epoch {loop.epoch_num}{end}, step {loop.global_step}{acted}{': ' if shown else ''}{scalars}"
+        return f"{done}{': ' if shown else ''}{scalars}"
+
+    def _time_left(self, loop: LoopState) -> str:
+        left = loop.steps_left
+        if self._begin is None or not left:
+            return ""
+        since, first = self._begin
+        done = loop.global_step - first
+        seconds = (self._clock() - since) / done * left if done > 0 else 0.0
+        return f", {describe_seconds(seconds)} left" if seconds >= _FEWEST_SECONDS_LEFT else ""
 
     def clear(self) -> None:
         """Deletes the values."""
@@ -79,7 +102,8 @@ class ScalarPrinter(Monitor):
     """Prints one line after each epoch, and messages immediately, to standard error.
 
     The line has the statistics that callbacks declare (`Callback.headlines`: moving averages, evaluations),
-    in the order of the callbacks. Statistics of the weights and of the input's queue are only in the files.
+    in the order of the callbacks, and the remaining time of the run if that is a minute or more. Statistics
+    of the weights and of the input's queue are only in the files.
 
     Args:
         whitelist: regular expressions; only matching names are printed, declared or not. None: the declared
@@ -101,6 +125,9 @@ class ScalarPrinter(Monitor):
 
     def _setup_graph(self) -> None:
         self._line.clear()
+
+    def _before_train(self) -> None:
+        self._line.begin(self.trainer.loop)
 
     def expect(self, headlines: Sequence[str]) -> None:
         self._line.expect(headlines)
@@ -149,6 +176,7 @@ class LogFile(Monitor):
         self._line.expect(headlines)
 
     def _before_train(self) -> None:
+        self._line.begin(self.trainer.loop)
         handler = self._open()
         command = shlex.join(sys.orig_argv)
         handler.say(f"from step {self.global_step}, by {command}")

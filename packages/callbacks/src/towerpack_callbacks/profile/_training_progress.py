@@ -10,19 +10,22 @@ import sys
 import time
 from collections import deque
 from collections.abc import Sequence
+from itertools import islice
 from typing import Any, final
 
 from tqdm import tqdm
 from tqdm.contrib.logging import logging_redirect_tqdm
 
-from ..callback import Callback, Every, StepFetch, check_count
+from ..callback import Callback, Every, StepFetch, check_count, describe_seconds
+from ..summaries import MovingAverageSummary, is_of_input
 
-__all__ = ["EstimatedTimeLeft", "ProgressBar", "ThroughputTracker", "describe_seconds"]
+__all__ = ["EstimatedTimeLeft", "ProgressBar", "ThroughputTracker"]
 
 _log = logging.getLogger("towerpack_callbacks")
 
 
 _SECONDS, _SECONDS_IN_A_FILE = 0.2, 30.0
+_MOST_AVERAGES = 3  # more would leave no space for the bar
 
 
 @final
@@ -55,9 +58,18 @@ class ProgressBar(Callback):
     Args:
         names: one or more names of scalar tensors to show next to the bar.
         every_k_steps: the period of fetching them.
+        averages: the callback with the moving averages of the run, of which the bar shows the first three. It
+            reads them when it is redrawn, so they add no work to a step.
     """
 
-    def __init__(self, names: str | Sequence[str] = (), every_k_steps: int = 10) -> None:
+    def __init__(
+        self,
+        names: str | Sequence[str] = (),
+        every_k_steps: int = 10,
+        *,
+        averages: MovingAverageSummary | None = None,
+    ) -> None:
+        self._averages = averages
         self._names = (names,) if isinstance(names, str) else tuple(names)
         self._every = Every(steps=every_k_steps)
         self._tensors: list[Any] = []
@@ -66,14 +78,14 @@ class ProgressBar(Callback):
 
     def _setup_graph(self) -> None:
         self._tensors = self.trainer.get_tensors(self._names)
+        self._fetched: dict[str, float] = {}
 
     def step_fetches(self) -> Sequence[StepFetch]:
         return [StepFetch(self._tensors, self._show, self._every)] if self._tensors else []
 
     def _show(self, values: list[float]) -> None:
         if self._bar is not None:
-            shown = {name: f"{value:.4g}" for name, value in zip(self._names, values)}
-            self._bar.set_postfix(shown, refresh=False)
+            self._fetched = dict(zip(self._names, values))
 
     def _before_epoch(self) -> None:
         loop = self.trainer.loop
@@ -99,7 +111,17 @@ class ProgressBar(Callback):
 
     def _trigger_step(self) -> None:
         if self._bar is not None:
+            shown = {
+                name: f"{value:.4g}" for name, value in {**self._fetched, **self._read_averages()}.items()
+            }
+            self._bar.set_postfix(shown, refresh=False)
             self._bar.update(self.trainer.loop.local_step + 1 - self._bar.n)
+
+    def _read_averages(self) -> dict[str, float]:
+        if self._averages is None:
+            return {}
+        averages = self._averages.averages().items()
+        return dict(islice((item for item in averages if not is_of_input(item[0])), _MOST_AVERAGES))
 
     def _after_epoch(self) -> None:
         self._trigger_step()
@@ -219,26 +241,7 @@ class EstimatedTimeLeft(Callback):
 
     def seconds_left(self) -> float | None:
         """Returns the estimate in seconds; None without an estimate."""
-        loop = self.trainer.loop
-        if loop.max_epoch is None or not self._seconds_per_step:
+        steps = self.trainer.loop.steps_left
+        if steps is None or not self._seconds_per_step:
             return None
-        epochs, in_this_one = loop.max_epoch - loop.epoch_num, loop.steps_per_epoch - 1 - loop.local_step
-        steps = epochs * loop.steps_per_epoch + in_this_one
         return steps * float(self._average(self._seconds_per_step))
-
-
-def describe_seconds(seconds: float) -> str:
-    """Formats a time in its two largest units.
-
-    Example:
-        >>> describe_seconds(93784), describe_seconds(59.6), describe_seconds(3600)
-        ('1 day 2 hours', '1 minute', '1 hour')
-    """
-    left = round(seconds)
-    parts: list[tuple[int, str]] = []
-    for unit, size in (("day", 86400), ("hour", 3600), ("minute", 60), ("second", 1)):
-        number, left = divmod(left, size)
-        if number or (parts and len(parts) < 2):
-            parts.append((number, unit))
-    shown = [f"{number} {unit}{'' if number == 1 else 's'}" for number, unit in parts[:2] if number]
-    return " ".join(shown) or "0 seconds"

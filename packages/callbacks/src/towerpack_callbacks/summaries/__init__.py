@@ -9,6 +9,7 @@ from ._add_summary import (
     add_moving_summary,
     add_param_summary,
     add_tensor_summary,
+    is_of_input,
     summary_tag,
 )
 from ._image_grid import SampleGrid, image_grid
@@ -38,5 +39,6 @@ __all__ = [
     "add_param_summary",
     "add_tensor_summary",
     "image_grid",
+    "is_of_input",
     "summary_tag",
 ]

@@ -22,6 +22,7 @@ __all__ = [
     "add_moving_summary",
     "add_param_summary",
     "add_tensor_summary",
+    "is_of_input",
     "summary_tag",
 ]
 
@@ -40,6 +41,11 @@ def summary_tag(name: str) -> str:
         'fc1/cost'
     """
     return _TOWER_PREFIX.sub("", name).split(":")[0].removesuffix("-summary")
+
+
+def is_of_input(tag: str) -> bool:
+    """Returns whether a statistic was declared by an input, not by the user's model or a callback."""
+    return tag.endswith("/queue_size")
 
 
 def add_moving_summary(*scalars: tf.Tensor | Sequence[tf.Tensor], collection: str = MOVING_SUMMARIES) -> None:

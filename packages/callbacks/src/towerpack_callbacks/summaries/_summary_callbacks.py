@@ -79,11 +79,17 @@ class MovingAverageSummary(Callback):
         return [StepFetch(self._update)] if self._tags else []
 
     def _after_epoch(self) -> None:
+        averages = self.averages()
+        for tag, value in averages.items():
+            self.trainer.monitors.put_scalar(tag, value)
+        self._tell_non_finite([tag for tag, value in averages.items() if not math.isfinite(value)])
+
+    def averages(self) -> dict[str, float]:
+        """Returns the present averages by name, in the order of their declaration; empty before any step."""
+        if not self._tags:
+            return {}
         *sums, weight = self._current().tolist()
-        if weight:
-            for tag, value in zip(self._tags, sums):
-                self.trainer.monitors.put_scalar(tag, value / weight)
-            self._tell_non_finite([tag for tag, value in zip(self._tags, sums) if not math.isfinite(value)])
+        return {tag: value / weight for tag, value in zip(self._tags, sums)} if weight else {}
 
     def _tell_non_finite(self, tags: Sequence[str]) -> None:
         if tags and not self._told_non_finite:
