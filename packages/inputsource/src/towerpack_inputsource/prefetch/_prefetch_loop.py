@@ -106,11 +106,13 @@ class PrefetchLoop:
                     put, positions = self._collector.next_put(clock)
                 except StopIteration:
                     return
+                enter("put")
+                if stopping():
+                    return
                 # Before the put: a datapoint in the buffer may be dequeued at any moment.
                 with self._lock:
                     self._positions.extend(positions)
                     self._count += len(positions)
-                enter("put")
                 began = clock()
                 try:
                     put()

@@ -29,7 +29,9 @@ _RUN_HERE = tf.RunOptions(inter_op_thread_pool=-1)
 # Another dequeue may take the datapoint first.
 _DROP_SOON = tf.RunOptions(timeout_in_ms=200)
 # After a stop of the coordinator, the time for `finish()`, which cancels no put.
-_FINISH_SECONDS = 0.5
+_FINISH_SECONDS = 0.1
+# The time for a put that has space.
+_PUT_SECONDS = 0.001
 
 
 class BufferOps(Protocol):
@@ -304,7 +306,10 @@ class SessionThread:
         self._loop.stop()
         refusals = (SessionClosedError, tf.errors.DeadlineExceededError, tf.errors.OutOfRangeError)
         with contextlib.suppress(*refusals):
-            while thread.is_alive() and self._size() > capacity - self._stacked:
+            while thread.is_alive() and self._activity.read().doing == "put":
+                if self._size() <= capacity - self._stacked:
+                    thread.join(_PUT_SECONDS)
+                    continue
                 with session_may_be_closed():
                     self._session.run(self._ops.drop, options=_DROP_SOON)
 
