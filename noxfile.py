@@ -100,14 +100,14 @@ def isolated(session: nox.Session, wheel: str) -> None:
     """Tests one built wheel with only the dependencies that its metadata declares."""
     groups = ("test", "stores") if wheel == "dataflow" else ("test",)
     install(session, [f"@{wheel}"], *pinned(*groups))
-    run_copied_tests(session, f"packages/{wheel}/tests", spread="loadfile", marked="not long")
+    run_copied_tests(session, f"packages/{wheel}/tests", spread="loadfile")
 
 
 @nox.session
 @each("integration")
 def integration(session: nox.Session, name: str) -> None:
     """Composes installed wheels on real data; each combination in a separate environment."""
-    run_entry(session, {"marked": "not long", **TABLE["integration"][name]})
+    run_entry(session, TABLE["integration"][name])
 
 
 @nox.session(python=TABLE["versions"]["pythons"])

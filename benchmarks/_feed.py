@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 import time
@@ -10,21 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import _rounds
-from _loaders import Figures, Run, cpu_seconds
+from _loaders import Figures, Run, cpu_seconds, register
 
 FOLDER = Path(os.environ.get("BENCHMARK_FOLDER", "."))  # with the data, which loaders.py has written
 LONGEST = _rounds.shorter(40) / 10  # seconds of a measurement
 SUBJECTS: dict[str, dict[str, Callable[[], Run]]] = {}
 
-
-def subject(scenario: str, name: str) -> Callable[[Callable[..., Run]], Callable[..., Run]]:
-    """Registers a function that gets ready, and returns a function that measures once."""
-
-    def register(function: Callable[..., Run]) -> Callable[..., Run]:
-        SUBJECTS.setdefault(scenario, {})[name] = function
-        return function
-
-    return register
+subject = functools.partial(register, SUBJECTS)
 
 
 def our_loader(flow: Any, **options: Any) -> Any:

@@ -190,6 +190,23 @@ class Records:
         return record(index)
 
 
+def resumed(loader: Callable[[], Any], at: int) -> Run:
+    """Takes `at` batches, and measures a loader that starts from the state after them."""
+    batches = loader()
+    iterator = iter(batches)
+    for _ in range(at):
+        next(iterator)
+    state = batches.state_dict()
+    del iterator
+
+    def start() -> tuple[Iterator[Any], Callable[[], None]]:
+        again = loader()
+        again.load_state_dict(state)
+        return iter(again), nothing
+
+    return first_batch(start)
+
+
 def e_torchdata(workers: int) -> Run:
     import torch
     from torchdata.stateful_dataloader import StatefulDataLoader
@@ -201,19 +218,7 @@ def e_torchdata(workers: int) -> Run:
             Records(), BATCH, shuffle=True, num_workers=workers, generator=generator, **options
         )
 
-    batches = loader()
-    iterator = iter(batches)
-    for _ in range(RESUME_AT):
-        next(iterator)
-    state = batches.state_dict()
-    del iterator
-
-    def start() -> tuple[Iterator[Any], Callable[[], None]]:
-        resumed = loader()
-        resumed.load_state_dict(state)
-        return iter(resumed), nothing
-
-    return first_batch(start)
+    return resumed(loader, RESUME_AT)
 
 
 def e_grain(workers: int) -> Run:
@@ -252,19 +257,7 @@ def e_hugging_face(workers: int) -> Run:
         options = {"multiprocessing_context": "fork"} if workers else {}
         return StatefulDataLoader(data.with_format("torch"), BATCH, num_workers=workers, **options)
 
-    batches = loader()
-    iterator = iter(batches)
-    for _ in range(_rounds.shorter(100)):
-        next(iterator)
-    state = batches.state_dict()
-    del iterator
-
-    def start() -> tuple[Iterator[Any], Callable[[], None]]:
-        resumed = loader()
-        resumed.load_state_dict(state)
-        return iter(resumed), nothing
-
-    return first_batch(start)
+    return resumed(loader, _rounds.shorter(100))
 
 
 for _scenario, _workers in (("E alone", 0), ("E workers", 2)):

@@ -33,14 +33,19 @@ LONGEST = _rounds.shorter(20) / 10
 SUBJECTS: dict[str, dict[str, Callable[[], Run]]] = {}
 
 
-def subject(scenario: str, name: str) -> Callable[[Callable[..., Run]], Callable[..., Run]]:
+def register(
+    subjects: dict[str, dict[str, Callable[[], Run]]], scenario: str, name: str
+) -> Callable[[Callable[..., Run]], Callable[..., Run]]:
     """Registers a function that gets ready, and returns a function that measures once."""
 
-    def register(function: Callable[..., Run]) -> Callable[..., Run]:
-        SUBJECTS.setdefault(scenario, {})[name] = function
+    def add(function: Callable[..., Run]) -> Callable[..., Run]:
+        subjects.setdefault(scenario, {})[name] = function
         return function
 
-    return register
+    return add
+
+
+subject = functools.partial(register, SUBJECTS)
 
 
 # ---- measuring

@@ -2,9 +2,9 @@
 
 from ._argument_checks import check_choice, check_count, check_number_above_zero
 from ._callback import Callback, StepFetch, is_replaced, output_directory
+from ._describe_seconds import describe_seconds
 from ._every import EVERY_EPOCH, EVERY_STEP, DueSchedule, Every, Ticker, as_every
 from ._proxy_callback import ProxyCallback
-from ._time_left import describe_seconds
 from ._trainer_protocol import (
     InferenceTower,
     LoopState,

@@ -73,9 +73,9 @@ _ABOUT_EQUAL = 1.02
 class SpeedTrial:
     """Compares the times of single steps with those of steps in calls of several.
 
-    Other programs and waiting for data only add to a time, and by chance. Therefore the shortest times of
-    equal numbers of steps are compared. If they are about equal, the input limits both; calls of several then
-    leave the input more of the processor.
+    Other programs and waits for data lengthen some of the measured times. Therefore the shortest times of
+    equal numbers of steps are compared. If they are about equal, the input limits both, and calls of several
+    steps leave it more processor time.
 
     Attributes:
         SINGLES: the number of single steps before calls of several steps are tried.

@@ -22,7 +22,6 @@ _AUGMENT = "tensorpack.dataflow.imgaug"
 _OF_INSTALL = ("contrib", "estimator", "keras", "layers", "nn.rnn_cell")
 # Names that NumPy removed and Python has, too.
 _BUILTINS = ("bool", "complex", "float", "int", "object", "str")
-# Placeholders for trainers of a library that `towerpack_compat` does not support.
 
 
 @final

@@ -151,7 +151,7 @@ class _SummingBuilder(trainers.SyncMultiGPUReplicatedBuilder):
         return [(gradient * self._count, variable) for gradient, variable in super()._scale(pairs)]
 
 
-class HorovodTrainer(SimpleTrainer):
+class HorovodTrainer(SingleCostTrainer):
     """Trains in the processes that `mpiexec` has started, one replica in each, with equal variables.
 
     Args:
@@ -164,9 +164,10 @@ class HorovodTrainer(SimpleTrainer):
 
     def __init__(self, average: bool = True, compression: Any = None) -> None:
         processes: Any = distributed.SynchronousProcesses(distributed.MPICommunicator())
-        if not average:
-            processes.gradient_exchange = _Summing(processes)
+        processes.gradient_exchange = processes.gradient_exchange if average else _Summing(processes)
         super().__init__(processes)
+
+    _make_builder = SimpleTrainer._make_builder
 
 
 class _Summing:
