@@ -163,8 +163,9 @@ def jax_loops() -> dict[str, Callable[[], Times]]:
         return (values, first, second, number), None
 
     def begin():
-        zeros = [jnp.zeros_like(value) for value in weights()]
-        return weights(), zeros, list(zeros), jnp.float32(0)
+        # Separate arrays for both moments: the same one cannot be donated twice.
+        first, second = ([jnp.zeros_like(value) for value in weights()] for _ in range(2))
+        return weights(), first, second, jnp.float32(0)
 
     def single() -> Times:
         call = jax.jit(lambda state, x, y: step(state, (x, y))[0], donate_argnums=0)
