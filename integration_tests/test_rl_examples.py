@@ -3,6 +3,7 @@
 import dataclasses
 import json
 
+import attrs
 import cloudpickle
 import numpy as np
 import pytest
@@ -12,6 +13,13 @@ gymnasium = pytest.importorskip("gymnasium")
 
 # The others need games that these tests do without: the table of agents acts in them at random.
 ENVIRONMENTS = ["CartPole-v1", "Acrobot-v1", "MountainCar-v0", "Pendulum-v1"]
+
+
+def change_settings(monkeypatch, trainings, env, changed=None, **settings):
+    """Changes the settings of an agent, and other parts of its training."""
+    training = trainings[env]
+    settings = attrs.evolve(training.settings, **settings)
+    monkeypatch.setitem(trainings, env, dataclasses.replace(training, settings=settings, **(changed or {})))
 
 
 @pytest.mark.slow
@@ -30,8 +38,7 @@ def test_a_rom_that_is_missing(rl_example):
 @pytest.mark.slow
 def test_a_short_training_by_ppo_and_its_player(rl_example, monkeypatch, tmp_path, capsys):
     ppo, play = rl_example("ppo"), rl_example("play")
-    settings = dataclasses.replace(ppo.SETTINGS["CartPole-v1"], env_steps=10_000)
-    monkeypatch.setitem(ppo.SETTINGS, "CartPole-v1", settings)
+    change_settings(monkeypatch, ppo.TRAININGS, "CartPole-v1", env_steps=10_000)
     ppo.train("CartPole-v1", 3, tmp_path / "log")
     line = capsys.readouterr().out.splitlines()[-1]
     result = json.loads((tmp_path / "log" / "result.json").read_text())
@@ -50,9 +57,8 @@ def test_a_short_training_by_ppo_and_its_player(rl_example, monkeypatch, tmp_pat
 @pytest.mark.parametrize("env", ["Acrobot-v1", "Pendulum-v1"])
 def test_the_settings_of_other_environments_train(rl_example, monkeypatch, tmp_path, env):
     ppo = rl_example("ppo")
-    settings = ppo.SETTINGS[env]
-    small = {"env_steps": 10 * settings.envs * 8, "steps": 8, "batch_size": 32, "evaluate": 2}
-    monkeypatch.setitem(ppo.SETTINGS, env, dataclasses.replace(settings, **small))
+    small = {"env_steps": 10 * ppo.TRAININGS[env].settings.environments * 8, "steps": 8, "batch_size": 32}
+    change_settings(monkeypatch, ppo.TRAININGS, env, {"evaluate": 2}, **small)
     monkeypatch.setattr(rl_example("evaluation"), "TESTS", 2)
     ppo.train(env, 0, tmp_path / "log")
     assert len(json.loads((tmp_path / "log" / "result.json").read_text())["returns"]) == 2
@@ -61,10 +67,9 @@ def test_the_settings_of_other_environments_train(rl_example, monkeypatch, tmp_p
 @pytest.mark.slow
 def test_a_short_training_by_dqn(rl_example, monkeypatch, tmp_path, capsys):
     dqn = rl_example("dqn")
-    small = {"env_steps": 4_000, "goal": float("inf"), "evaluations": 2, "evaluate": 10}
-    monkeypatch.setitem(
-        dqn.SETTINGS, "CartPole-v1", dataclasses.replace(dqn.SETTINGS["CartPole-v1"], **small)
-    )
+    small = {"goal": float("inf"), "evaluate": 10}
+    change_settings(monkeypatch, dqn.TRAININGS, "CartPole-v1", small, env_steps=4_000)
+    monkeypatch.setattr(dqn, "EVALUATIONS", 2)
     dqn.train("CartPole-v1", 3, tmp_path / "log")
     result = json.loads((tmp_path / "log" / "result.json").read_text())
     assert (result["script"], len(result["returns"])) == ("dqn", 100)

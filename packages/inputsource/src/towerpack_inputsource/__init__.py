@@ -1,5 +1,6 @@
 """Brings data into a TensorFlow graph, prefetched, for any session loop."""
 
+from ._agent_memories import memory_for, rollout_for, state_for
 from ._errors import (
     DatapointError,
     DatapointShapeError,
@@ -54,5 +55,8 @@ __all__ = [
     "ZMQInput",
     "fast_callable",
     "input_for",
+    "memory_for",
     "remap_input_source",
+    "rollout_for",
+    "state_for",
 ]

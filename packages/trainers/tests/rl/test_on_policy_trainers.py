@@ -316,7 +316,8 @@ def test_spaces_of_several_parts(walker, box, discrete):
     with pytest.raises(ConfigError, match=r"Observations of an agent must be arrays .* FlattenObservation"):
         walker(Parts(), discrete(2))
     with pytest.raises(
-        ConfigError, match=r"Actions of an agent must be of a Discrete space or of a Box of floats; .*Parts"
+        ConfigError,
+        match=r"Actions of an agent must be of a Discrete space, .* or of a Box of floats; .*Parts",
     ):
         walker(box([2]), Parts())
 

@@ -12,7 +12,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from towerpack_callbacks import Callback, Every, StepFetch, add_moving_summary
-from towerpack_inputsource import RolloutInput
+from towerpack_inputsource import RolloutInput, memory_for, state_for
 from towerpack_layers import freeze_variables
 
 from .._argument_checks import at_least
@@ -22,6 +22,14 @@ from ..config import TrainConfig
 from ..towers._model_desc import ModelDesc
 from ..towers._predictor import Predictor
 from ._acting import AgentTrainer, Collector
+from ._default_agents import (
+    EVALUATIONS,
+    DefaultQModel,
+    DQNSettings,
+    EnvMaker,
+    config_for_env,
+    vector_envs,
+)
 from ._protocols import Environments, EnvironmentState, Memory
 from ._q_model import TARGET_SCOPE, DoubleQ, QModel, QObjective, TargetCopy, TargetNetwork, TargetRule, huber
 
@@ -452,6 +460,59 @@ class DQNTrainer(AgentTrainer):
             config = attrs.evolve(config, steps_per_epoch=iterations * settings.updates)
         config = attrs.evolve(config, model=model, data=source)
         super().__init__(config, collector, settings.updates, devices)
+
+    @classmethod
+    def for_env(
+        cls,
+        env: str | EnvMaker,
+        settings: DQNSettings | None = None,
+        *,
+        seed: int | None = None,
+        evaluation_episodes: int = 10,
+        **config: Any,
+    ) -> DQNTrainer:
+        """Makes the environments, a default network for their observations, the memory and the trainer.
+
+        The network is a `DefaultQModel`, and its targets are `DoubleQ`. Evaluations are those of
+        `PPOTrainer.for_env`.
+
+        Args:
+            env: as for `PPOTrainer.for_env`; its actions are `Discrete`.
+            settings: the settings of the training; None: `DQNSettings.of(env)`.
+            seed: as of `TrainConfig`.
+            evaluation_episodes: the number of episodes in an evaluation; 0: no evaluations.
+            config: further arguments of `TrainConfig`, as for `PPOTrainer.for_env`.
+
+        Raises:
+            ConfigError: an argument, or a space, is not supported.
+            MissingExtraError: gymnasium is not installed; it comes with the extra `rl`.
+
+        Example:
+            ```python
+            trainer = DQNTrainer.for_env("CartPole-v1", seed=0)
+            trainer.train()
+            ```
+        """
+        use = DQNSettings.of(env) if settings is None else settings
+        envs = vector_envs(env, use.environments)
+        if config.get("model") is None:
+            config["model"] = DefaultQModel.of(envs, use)
+        options = {"n_step": use.n_step, "gamma": use.gamma, "frame_stack": use.frame_stack}
+        iterations_per_epoch = max(1, use.iterations // EVALUATIONS)
+        plan = use.iterations, use.updates, iterations_per_epoch
+        return cls(
+            config_for_env(env, *plan, evaluation_episodes, {"seed": seed, **config}),
+            envs,
+            memory_for(envs, use.capacity, seed=seed, **options),
+            target=DoubleQ(n_step=use.n_step, gamma=use.gamma),
+            target_network=TargetCopy(use.target_every),
+            exploration=LinearEpsilon(1.0, use.epsilon, use.exploration_steps),
+            batch_size=use.batch_size,
+            steps_per_iteration=use.steps,
+            updates_per_iteration=use.updates,
+            learning_starts=use.learning_starts,
+            env_state=state_for(envs),
+        )
 
     def _build_train_op(self) -> tf.Operation:
         train_op = super()._build_train_op()

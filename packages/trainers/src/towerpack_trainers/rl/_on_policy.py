@@ -12,13 +12,21 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from towerpack_callbacks import add_moving_summary
-from towerpack_inputsource import RolloutInput
+from towerpack_inputsource import RolloutInput, rollout_for, state_for
 
 from .._argument_checks import at_least
 from .._errors import ConfigError
 from ..config import TrainConfig
 from ..towers._model_desc import ModelDesc
-from ._acting import AgentTrainer, Collector, updates_of
+from ._acting import TURNS_IN_EPOCH, AgentTrainer, Collector, updates_of
+from ._default_agents import (
+    DefaultPolicyModel,
+    EnvMaker,
+    PPOSettings,
+    config_for_env,
+    scaled_rewards,
+    vector_envs,
+)
 from ._environments import Transitions
 from ._policy_model import Distribution, PolicyModel, action_spec
 from ._protocols import Environments, EnvironmentState, Rollout
@@ -222,6 +230,8 @@ class RolloutCollector(Collector):
     ) -> None:
         super().__init__(envs, source, updates, env_state)
         self._rollout, self._batch_size, self._epochs = rollout, batch_size, epochs
+        action = action_spec(self.steps.parts[0].envs.single_action_space)
+        self._action_dtype = action.dtype.as_numpy_dtype
         rollout.clear()
         self._found = rollout.state_dict()
         # Minibatches are drawn with the rollout's random numbers, so their earlier state is saved.
@@ -258,7 +268,8 @@ class RolloutCollector(Collector):
         for batch in self._rollout.minibatches(self._batch_size, self._epochs):
             yield (
                 batch.observation,
-                batch.action,
+                # A rollout stores actions in the dtype of the space, such as float64.
+                np.asarray(batch.action, self._action_dtype),
                 batch.value,
                 batch.log_probability,
                 batch.advantage,
@@ -339,6 +350,59 @@ class PPOTrainer(AgentTrainer):
             "PPOTrainer", config, envs, rollout, objective, batch_size, epochs, env_state, devices
         )
         super().__init__(*made, devices)
+
+    @classmethod
+    def for_env(
+        cls,
+        env: str | EnvMaker,
+        settings: PPOSettings | None = None,
+        *,
+        seed: int | None = None,
+        evaluation_episodes: int = 10,
+        **config: Any,
+    ) -> PPOTrainer:
+        """Makes the environments, a default policy for their spaces, the rollout and the trainer.
+
+        The policy is a `DefaultPolicyModel`. About 20 times in a training, the greedy policy plays seeded
+        episodes in separate environments; `<log_dir>/max-evaluation_mean_return` keeps the best weights.
+
+        Args:
+            env: the name of a gymnasium environment, such as "CartPole-v1"; or a function that makes the
+                given number of them as a `VectorEnv`. Observations of `Dict` and `Tuple` spaces are
+                flattened.
+            settings: the settings of the training; None: `PPOSettings.of(env)`.
+            seed: as of `TrainConfig`.
+            evaluation_episodes: the number of episodes in an evaluation; 0: no evaluations.
+            config: further arguments of `TrainConfig`, such as `log_dir`, `resume`, `callbacks`, or a `model`
+                that replaces the default one.
+
+        Raises:
+            ConfigError: an argument, or a space, is not supported.
+            MissingExtraError: gymnasium is not installed; it comes with the extra `rl`.
+
+        Example:
+            ```python
+            trainer = PPOTrainer.for_env("CartPole-v1", seed=0)
+            trainer.train()
+            ```
+        """
+        use = PPOSettings.of(env) if settings is None else settings
+        envs = vector_envs(env, use.environments)
+        if use.reward_scale != 1:
+            envs = scaled_rewards(envs, use.reward_scale)
+        if config.get("model") is None:
+            config["model"] = DefaultPolicyModel.of(envs, use)
+        rollout = rollout_for(envs, steps=use.steps, gamma=use.gamma, lam=use.lam, seed=seed)
+        plan = use.iterations, use.updates_per_iteration, TURNS_IN_EPOCH
+        return cls(
+            config_for_env(env, *plan, evaluation_episodes, {"seed": seed, **config}),
+            envs,
+            rollout,
+            batch_size=use.batch_size,
+            epochs=use.epochs,
+            objective=PPOObjective(clip=use.clip, entropy=use.entropy),
+            env_state=state_for(envs),
+        )
 
 
 @final

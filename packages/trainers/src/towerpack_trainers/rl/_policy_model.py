@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import math
+from collections.abc import Sequence
 from typing import Any, Self, final
 
 import attrs
@@ -20,6 +21,7 @@ __all__ = [
     "Categorical",
     "DiagonalGaussian",
     "Distribution",
+    "MultiCategorical",
     "PolicyModel",
     "action_spec",
     "observation_spec",
@@ -35,19 +37,20 @@ class ActionSpec:
     """One action, as represented in the graph.
 
     Attributes:
-        dtype: int64 for one of several choices, else float32.
+        dtype: int64 for choices, else float32.
         shape: the shape of one action; () for one of several choices.
         space_dtype: the dtype of the environment's actions.
-        choices: the number of choices; None for continuous actions.
-        start: the number of the first choice.
+        choices: the number of choices; for several choices at once, the number of each; None for continuous
+            actions.
+        start: the number of the first choice, or of the first one of each.
         low, high: finite bounds of each value, of `shape` and of `space_dtype`; None for choices.
     """
 
     dtype: tf.DType
     shape: tuple[int, ...]
     space_dtype: np.dtype[Any]
-    choices: int | None = None
-    start: int = 0
+    choices: int | tuple[int, ...] | None = None
+    start: int | np.ndarray = 0
     low: np.ndarray | None = None
     high: np.ndarray | None = None
 
@@ -58,7 +61,7 @@ class ActionSpec:
             ModelError: a value is NaN.
         """
         if self.choices is not None:
-            return np.asarray(actions + self.start if self.start else actions, self.space_dtype)
+            return np.asarray(actions + self.start if np.any(self.start) else actions, self.space_dtype)
         if np.isnan(actions).any():
             raise ModelError(
                 "The policy returned actions that are not numbers (NaN), which no environment accepts. Its "
@@ -94,21 +97,26 @@ def action_spec(space: Any) -> ActionSpec:
     """Returns the spec of an action in the graph.
 
     Args:
-        space: the space of one action: a gymnasium `Discrete`, or a `Box` of floats.
+        space: the space of one action: a gymnasium `Discrete`, `MultiDiscrete` or `Box` of floats.
 
     Raises:
-        ConfigError: it is neither.
+        ConfigError: it is none of them.
     """
     dtype = getattr(space, "dtype", None)
+    nvec = getattr(space, "nvec", None)
+    if nvec is not None and np.ndim(nvec) == 1:
+        choices = tuple(map(int, nvec))
+        start = np.asarray(getattr(space, "start", 0))
+        return ActionSpec(tf.int64, (len(choices),), np.dtype(dtype), choices, start)
     if getattr(space, "n", None) is not None and np.ndim(space.n) == 0 and np.dtype(dtype).kind in "iu":
-        start = int(getattr(space, "start", 0))
-        return ActionSpec(tf.int64, (), np.dtype(dtype), int(space.n), start)
+        return ActionSpec(tf.int64, (), np.dtype(dtype), int(space.n), int(getattr(space, "start", 0)))
     if getattr(space, "low", None) is not None and np.dtype(dtype).kind == "f":
         finite = np.finfo(dtype)
         low, high = np.maximum(space.low, finite.min), np.minimum(space.high, finite.max)
         return ActionSpec(tf.float32, tuple(space.shape), np.dtype(dtype), low=low, high=high)
     raise ConfigError(
-        f"Actions of an agent must be of a Discrete space or of a Box of floats; received {space!r}. "
+        f"Actions of an agent must be of a Discrete space, of a MultiDiscrete space with one axis, or of a "
+        f"Box of floats; received {space!r}. "
         "Wrap the environments, for example with gymnasium's TransformAction."
     )
 
@@ -118,7 +126,7 @@ class AgentModel(ModelDesc):
 
     Args:
         observation_space: the space of one observation, a gymnasium `Box`.
-        action_space: the space of one action, a gymnasium `Discrete` or a `Box` of floats.
+        action_space: the space of one action, a gymnasium `Discrete`, `MultiDiscrete` or `Box` of floats.
 
     Attributes:
         observation_space: the given space.
@@ -185,7 +193,7 @@ class Distribution(abc.ABC):
     @property
     @abc.abstractmethod
     def action_shape(self) -> list[int | None]:
-        """The shape of one action; for one of several choices, the number of choices instead of ()."""
+        """The shape of one action; for choices, the number of each choice instead."""
 
 
 @final
@@ -209,8 +217,7 @@ class Categorical(Distribution):
     @renamed_arguments(draw="rng_key")
     def sample(self, rng_key: tf.Tensor) -> tf.Tensor:
         """Draws choices with the Gumbel trick: the largest of logits plus noise."""
-        numbers = tf.random.stateless_uniform(tf.shape(self._logs), rng_key, minval=1e-20, maxval=1.0)
-        return tf.argmax(self._logs - tf.log(-tf.log(numbers)), 1)
+        return tf.argmax(self._logs + _gumbel_noise(self._logs, rng_key), 1)
 
     def mode(self) -> tf.Tensor:
         """Returns the most probable choices."""
@@ -225,6 +232,62 @@ class Categorical(Distribution):
     def entropy(self) -> tf.Tensor:
         """Returns the entropies."""
         return -tf.reduce_sum(tf.math.multiply_no_nan(self._logs, tf.exp(self._logs)), 1)
+
+
+def _gumbel_noise(logits: tf.Tensor, rng_key: tf.Tensor) -> tf.Tensor:
+    numbers = tf.random.stateless_uniform(tf.shape(logits), rng_key, minval=1e-20, maxval=1.0)
+    return -tf.log(-tf.log(numbers))
+
+
+@final
+class MultiCategorical(Distribution):
+    """Several independent choices at once, of a `MultiDiscrete` space.
+
+    Args:
+        logits: float tensor of shape [batch, sum of choices]: the logits of the first choice, then those of
+            the next one.
+        choices: the number of each choice, such as `action_space.nvec`.
+
+    Raises:
+        ModelError: the number of logits is not the sum of the choices.
+    """
+
+    action_dtype = tf.int64
+
+    def __init__(self, logits: tf.Tensor, choices: Sequence[int]) -> None:
+        self._choices = [int(count) for count in choices]
+        if logits.shape.rank != 2 or logits.shape[1] != sum(self._choices):
+            raise ModelError(
+                f"MultiCategorical(logits, choices={self._choices}): expected logits of shape [batch, "
+                f"{sum(self._choices)}]; received shape {logits.shape}."
+            )
+        self._logits = tf.cast(logits, tf.float32)
+        self._parts = [Categorical(part) for part in self._split(self._logits)]
+
+    @property
+    def action_shape(self) -> list[int | None]:
+        """The number of each choice."""
+        return [*self._choices]
+
+    def sample(self, rng_key: tf.Tensor) -> tf.Tensor:
+        """Draws choices with the Gumbel trick: int64 [batch, number of choices]."""
+        noisy = self._logits + _gumbel_noise(self._logits, rng_key)
+        return tf.stack([tf.argmax(part, 1) for part in self._split(noisy)], 1)
+
+    def mode(self) -> tf.Tensor:
+        """Returns the most probable choices."""
+        return tf.stack([part.mode() for part in self._parts], 1)
+
+    def log_probability(self, action: tf.Tensor) -> tf.Tensor:
+        """Returns the log-probabilities of choices, summed over all choices of an action."""
+        return tf.add_n([part.log_probability(action[:, n]) for n, part in enumerate(self._parts)])
+
+    def entropy(self) -> tf.Tensor:
+        """Returns the entropies, summed over all choices of an action."""
+        return tf.add_n([part.entropy() for part in self._parts])
+
+    def _split(self, numbers: tf.Tensor) -> list[tf.Tensor]:
+        return tf.split(numbers, self._choices, 1)  # type: ignore[no-any-return]
 
 
 @final
@@ -281,7 +344,7 @@ class PolicyModel(AgentModel):
 
     Args:
         observation_space: the space of one observation, a gymnasium `Box`.
-        action_space: the space of one action, a gymnasium `Discrete` or a `Box` of floats.
+        action_space: the space of one action, a gymnasium `Discrete`, `MultiDiscrete` or `Box` of floats.
 
     Attributes:
         observation_space: the given space.
@@ -349,9 +412,10 @@ class PolicyModel(AgentModel):
                 f"(Categorical(logits), value); received {found!r}."
             )
         distribution, value = found
-        wanted = [self._action.choices] if self._action.choices is not None else list(self._action.shape)
+        choices = self._action.choices
+        wanted = [*self._action.shape] if choices is None else np.atleast_1d(choices).tolist()
         if distribution.action_dtype != self._action.dtype or distribution.action_shape != wanted:
-            kind = "Categorical" if self._action.choices is not None else "DiagonalGaussian"
+            kind = {int: "Categorical", tuple: "MultiCategorical"}.get(type(choices), "DiagonalGaussian")
             raise ModelError(
                 f"{name} returned a {type(distribution).__name__} of {distribution.action_shape}; actions "
                 f"of {self.action_space} need a {kind} of {wanted}."

@@ -84,7 +84,17 @@ class Rollout(_Kept, Protocol):
         """The number of environments."""
 
     def add(
-        self, observation: Any, action: Any, reward: Any, terminated: Any, truncated: Any, **more: Any
+        self,
+        observation: Any,
+        action: Any,
+        reward: Any,
+        terminated: Any,
+        truncated: Any,
+        *,
+        value: Any,
+        log_probability: Any,
+        truncation_value: Any = None,
+        valid: Any = True,
     ) -> None:
         """Adds one step of all environments."""
 

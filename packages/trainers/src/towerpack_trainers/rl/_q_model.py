@@ -101,11 +101,11 @@ class QModel(AgentModel):
     def __init__(self, observation_space: Any, action_space: Any) -> None:
         super().__init__(observation_space, action_space)
         choices = self._action.choices
-        if choices is None:
+        if not isinstance(choices, int):
             raise ConfigError(
                 f"{type(self).__name__} estimates a value for each action and needs a finite number of "
                 f"actions: expected a Discrete space; received {action_space!r}. Use PPOTrainer for "
-                "continuous actions."
+                "other actions."
             )
         self._choices = choices
 
