@@ -204,8 +204,9 @@ class SessionThread:
     def _begin(self, position: Position) -> None:
         self._at_start = position is None
         origin = self._reader.restart(position)
-        # Put but not consumed: a full buffer, the waiting put, and the datapoints held back.
-        in_flight = None if self._ops.capacity is None else self._ops.capacity + 1 + self._held_back
+        # Put but not consumed: a full buffer, those that a call of several steps has taken from a full
+        # buffer, the waiting put, and the datapoints held back.
+        in_flight = None if self._ops.capacity is None else 2 * self._ops.capacity + 1 + self._held_back
         self._loop = loop = PrefetchLoop(
             self._reader,
             origin,

@@ -22,6 +22,7 @@ from towerpack_inputsource import fast_callable
 from .._errors import ConfigError
 from ._copies_of_step import StepCopies
 from ._default_step import DefaultStep, compile_step
+from ._stacked_input import StackedInput
 
 __all__ = ["FusedSteps", "SpeedTrial", "StepCalls", "TrainingSteps"]
 
@@ -177,17 +178,25 @@ _CONTROL_FLOW = {"Enter", "Exit", "LoopCond", "Merge", "NextIteration", "Switch"
 class FusedSteps:
     """The default step, single and in a loop within the graph that ends at a limit or after a short time.
 
+    With stacked input, the loop makes as many steps as it has taken datapoints.
+
     Args:
         default: the default step.
         copies: copies of it.
+        stacked: the input of the copies; None if each takes its datapoint.
     """
 
     per_call = 1
 
-    def __init__(self, default: DefaultStep, copies: StepCopies) -> None:
+    def __init__(self, default: DefaultStep, copies: StepCopies, stacked: StackedInput | None) -> None:
         self.default = default
+        self._ends_early = stacked is None
         with copies.graph.as_default(), tf.name_scope(None), tf.control_dependencies(None):
             self._limit = limit = tf.placeholder(tf.int32, [], "fused_steps_limit")
+            if stacked is not None:
+                count = stacked.take(_FEWEST, limit)
+                self._done = copies.loop(lambda done: done < count, "fused_steps", stacked.of_iteration)
+                return
             deadline = tf.timestamp() + _LONGEST_CALL
         self._done = copies.loop(lambda done: (done < limit) & (tf.timestamp() < deadline), "fused_steps")
 
@@ -210,10 +219,13 @@ class FusedSteps:
             copies = StepCopies([default.done])
             if len(copies.ops) > _LARGEST_STEP or not all(map(_can_be_repeated, copies.ops)):
                 return None
+            stacked = StackedInput.of(copies.ops)
+            if stacked is not None:
+                copies = StepCopies([default.done], stacked.replaced)
             copies.prepare()
         except ConfigError:
             return None
-        return cls(default, copies)
+        return cls(default, copies, stacked)
 
     def __str__(self) -> str:
         return "steps that no callback looks at: several in one session call, if that is faster\n"
@@ -222,7 +234,8 @@ class FusedSteps:
         """Prepares the session calls."""
         many = fast_callable(sess, feeds=[self._limit], fetches=[self._done])
         return StepCalls(
-            compile_step(sess, self.default.done, self.default.values), run_many=_ManySteps(many)
+            compile_step(sess, self.default.done, self.default.values),
+            run_many=_ManySteps(many, _SPARE if self._ends_early else 1),
         )
 
 
@@ -232,10 +245,11 @@ class _ManySteps:
 
     Args:
         call: the session call; it takes a limit and returns the number of steps.
+        spare: the limit, as a multiple of the number of steps that fill the longest call.
     """
 
-    def __init__(self, call: Callable[..., list[Any]]) -> None:
-        self._call = call
+    def __init__(self, call: Callable[..., list[Any]], spare: int) -> None:
+        self._call, self._spare = call, spare
         self._seconds_per_step = _ASSUMED_STEP
         self._singles_until_trial = _SINGLES_UNTIL_TRIAL
         self._several_until_trial = self._several_left = _SEVERAL_UNTIL_TRIAL
@@ -263,7 +277,7 @@ class _ManySteps:
             self._trial.note_single(self._since - since)
 
     def _most_steps(self) -> int:
-        return max(_FEWEST, math.ceil(_SPARE * _LONGEST_CALL / self._seconds_per_step))
+        return max(_FEWEST, math.ceil(self._spare * _LONGEST_CALL / self._seconds_per_step))
 
     def _run(self, limit: float) -> int:
         begin = time.perf_counter()
