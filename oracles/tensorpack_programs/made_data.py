@@ -17,7 +17,7 @@ import numpy as np
 import scipy.io
 from sklearn.datasets import load_digits
 
-__all__ = ["make"]
+__all__ = ["make", "make_for_repositories"]
 
 
 def make(folder: Path) -> None:
@@ -248,3 +248,42 @@ def _object(category: int, x: int, y: int, width: int, height: int, crowd: int) 
         "iscrowd": crowd,
         "segmentation": shape,
     }
+
+
+def make_for_repositories(folder: Path) -> None:
+    """Makes the further data of repositories.toml in the folder of `make`, unless they are there."""
+    if (folder / "complete for repositories").exists():
+        return
+    rng = np.random.default_rng(0)
+    np.savez(folder / "nothing.npz", nothing=np.zeros(1, np.float32))
+    _cells(folder / "cells", rng)
+    _nuclei(folder / "nuclei", rng)
+    (folder / "complete for repositories").touch()
+
+
+def _cells(folder: Path, rng: np.random.Generator) -> None:
+    """Makes pictures with one mask for each cell; 98, 14, 9 and 5 of them are for validation."""
+    counts = {"train": 110, "test_stage1": 14, "extra_data": 9, "extra_data_tnbc": 5, "stage2_test_final": 2}
+    for part, count in counts.items():
+        for k in range(count):
+            place = folder / part / f"{part}{k}"
+            for name in ("images", "masks"):
+                (place / name).mkdir(parents=True)
+            cv2.imwrite(str(place / "images" / f"{place.name}.png"), _photograph(rng, 256, 256))
+            for number, (y, x) in enumerate(rng.integers(0, 200, (3, 2))):
+                mask = np.zeros((256, 256), np.uint8)
+                mask[y : y + 40, x : x + 40] = 255
+                cv2.imwrite(str(place / "masks" / f"{number}.png"), mask)
+
+
+def _nuclei(folder: Path, rng: np.random.Generator) -> None:
+    """Makes arrays of int32: a picture, and the number and the kind of the nucleus of each pixel."""
+    for part, count in (("train", 8), ("valid", 4)):
+        place = folder / part / "540x540_80x80"
+        place.mkdir(parents=True)
+        for k in range(count):
+            channels = np.zeros((540, 540, 5), np.int32)
+            channels[..., :3] = _photograph(rng, 540, 540)
+            for number, (y, x) in enumerate(rng.integers(0, 500, (40, 2)), start=1):
+                channels[y : y + 30, x : x + 30, 3:] = number, rng.integers(1, 5)
+            np.save(place / f"{k}.npy", channels)

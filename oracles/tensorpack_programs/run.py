@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -22,9 +21,9 @@ from pathlib import Path
 from typing import Any
 
 from made_data import make
+from python_run import run_python
 
 HERE = Path(__file__).parent
-LONGEST_SECONDS = 1800
 WAYS = {"as it is": "runs", "after migrate": "migrated"}
 
 
@@ -95,7 +94,7 @@ def _result(name: str, program: Mapping[str, Any], examples: Path, folder: Path,
         command = ["-m", "towerpack_compat", "run", "--dry-run", steps, *command]
     else:
         settings["TOWERPACK_COMPAT_DRY_RUN"] = steps
-    said = said or _run([*program.get("python", ()), *command], place, data, settings)
+    said = said or run_python([*program.get("python", ()), *command], place, data, settings)
     cell = f"no: {said}" if said else "yes" if not marks else f"yes; lines that migrate marked: {marks}"
     return cell, _figure(place, program.get("figure"))
 
@@ -118,41 +117,10 @@ def _make_weights(made: list[str], command: list[str], place: Path, data: Path) 
     """Makes the weights that a program loads, a path and the kind of their names, unless they are there."""
     if not made or (place / made[0]).exists():
         return ""
-    said = _run([str(HERE / "made_weights.py"), *made, *command], place, data, {})
+    said = run_python([str(HERE / "made_weights.py"), *made, *command], place, data, {})
     if said:
         (place / made[0]).unlink(missing_ok=True)
     return said and f"its weights: {said}"
-
-
-def _run(command: list[str], place: Path, data: Path, settings: Mapping[str, str]) -> str:
-    """Runs a command of Python in a folder, and returns its last line if it fails, else ""."""
-    modules = os.pathsep.join(filter(None, [str(HERE / "modules"), os.environ.get("PYTHONPATH")]))
-    settings = {
-        "TENSORPACK_DATASET": str(data),
-        "TF_CPP_MIN_LOG_LEVEL": "2",
-        "MPLBACKEND": "agg",
-        "PYTHONPATH": modules,
-        **settings,
-    }
-    with open(place / "output.txt", "w") as output:
-        try:
-            done = subprocess.run(
-                [sys.executable, *command],
-                cwd=place,
-                env={**os.environ, **settings},
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                timeout=LONGEST_SECONDS,
-            )
-        except subprocess.TimeoutExpired:
-            return f"no end after {LONGEST_SECONDS} s"
-    if done.returncode == 0:
-        return ""
-    lines = (place / "output.txt").read_text(errors="replace").strip().splitlines()
-    return next(
-        (line for line in reversed(lines) if re.match(r"[\w.]+(Error|Exception|Exit)\b", line)), lines[-1]
-    )[:160]
 
 
 def _figure(place: Path, name: str | None) -> str:

@@ -125,10 +125,27 @@ def test_workers_of_flows_have_it_too(python, tmp_path: Path) -> None:
     assert "6 [11, 12, 13, 14, 15, 16]" in printed
 
 
+def test_label_maps_of_integers_move_with_their_image(python) -> None:
+    code = INSTALLED + (
+        "import numpy as np\n"
+        "from tensorpack.dataflow import *\n"
+        "image = np.arange(60 * 60, dtype=np.float32).reshape(60, 60)\n"
+        "labels = np.stack([image, image + 7], axis=2).astype(np.int32)\n"
+        "turn = imgaug.Affine(rotate_max_deg=90, interp=0, border=0)\n"
+        "augmentors = [turn, imgaug.Flip(horiz=True), imgaug.CenterCrop(20)]\n"
+        "flow = AugmentImageComponents(DataFromList([[image, labels]]), augmentors, index=(0, 1))\n"
+        "flow.reset_state()\n"
+        "((moved, both),) = flow\n"
+        "assert both.dtype == np.int32 and both.shape == (20, 20, 2)\n"
+        "assert (both[..., 0] == moved).all() and (both[..., 1] == moved + 7).all()\n"
+    )
+    python(code=code)
+
+
 @pytest.mark.slow
 def test_horovod_is_over_mpi_and_names_what_it_needs(python) -> None:
     code = INSTALLED + (
-        "import sys; sys.modules['mpi4py'] = None\n"
+        "import os, sys; sys.modules['mpi4py'] = None; os.environ['PMI_RANK'] = '1'\n"
         "import horovod.tensorflow as hvd\n"
         "for use in (hvd.init, lambda: hvd.DistributedOptimizer(None)):\n"
         "    try: use()\n"
@@ -140,3 +157,29 @@ def test_horovod_is_over_mpi_and_names_what_it_needs(python) -> None:
         "NoCounterpartError horovod.tensorflow.DistributedOptimizer has no counterpart."
     )
     assert "docs/migrating-from-tensorpack.md#training-over-processes" in of_name
+
+
+@pytest.mark.slow
+def test_horovod_trains_one_process_without_mpi(python) -> None:
+    code = INSTALLED + (
+        "import sys; sys.modules['mpi4py'] = None\n"
+        "import numpy as np\n"
+        "import tensorflow as tf\n"
+        "from tensorpack import *\n"
+        "import horovod.tensorflow as hvd\n"
+        "hvd.init()\n"
+        "def cost(x):\n"
+        "    w = tf.get_variable('w', initializer=1.)\n"
+        "    return tf.reduce_mean(hvd.allgather(hvd.allreduce(hvd.broadcast(w * x, 0))), name='cost')\n"
+        "trainer = HorovodTrainer(average=False)\n"
+        "source = QueueInput(RepeatedData(DataFromList([[np.float32([2])]]), -1))\n"
+        "signature = [tf.TensorSpec([None], tf.float32, 'x')]\n"
+        "trainer.setup_graph(signature, source, cost, lambda: tf.train.GradientDescentOptimizer(.25))\n"
+        "class Tell(Callback):\n"
+        "    def _trigger(self): print('w is', self.trainer.sess.run('w:0'))\n"
+        "trainer.train_with_defaults(callbacks=[Tell()], monitors=[], steps_per_epoch=1, max_epoch=1)\n"
+        "print('of', hvd.rank(), hvd.size(), hvd.local_rank(), hvd.local_size())\n"
+    )
+    printed = python(code=code)
+    assert "this process trains alone" in printed
+    assert "w is 0.5" in printed and "of 0 1 0 1" in printed

@@ -6,6 +6,9 @@ For example, `mpiexec -n 2 python -m towerpack_compat run train.py` starts two.
 from __future__ import annotations
 
 import functools
+import logging
+import os
+import types
 from typing import Any, NoReturn
 
 import tensorflow.compat.v1 as tf
@@ -16,7 +19,20 @@ from ._errors import NoCounterpartError, page
 
 __all__ = ["allgather", "allreduce", "broadcast", "init", "local_rank", "local_size", "rank", "size"]
 
-_processes = functools.cache(MPIExchange)
+# Launchers of MPI set variables with these names in the processes that they start.
+_OF_LAUNCHERS = ("OMPI_COMM_WORLD_", "PMI_", "PMIX_", "SLURM_PROCID")
+
+
+@functools.cache
+def _processes() -> Any:
+    try:
+        return MPIExchange()
+    except (ImportError, RuntimeError) as error:  # mpi4py, or the library of MPI, is not installed
+        if any(name.startswith(_OF_LAUNCHERS) for name in os.environ):
+            raise
+        logging.getLogger("towerpack_compat").warning("Horovod: this process trains alone: %s", error)
+    same = {name: lambda tensor, *_: tf.convert_to_tensor(tensor) for name in ("sum", "gather", "broadcast")}
+    return types.SimpleNamespace(rank=0, size=1, local_rank=0, local_size=1, **same)
 
 
 def init() -> None:

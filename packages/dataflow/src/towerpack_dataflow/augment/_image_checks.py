@@ -13,6 +13,8 @@ import numpy.typing as npt
 from .._errors import ArgumentError, ImageError, extra
 
 __all__ = [
+    "CHANNELS",
+    "DTYPES",
     "Array",
     "as_before",
     "by_opencv",
@@ -32,7 +34,9 @@ __all__ = [
 ]
 
 Array = npt.NDArray[Any]
-_DTYPES = frozenset(map(np.dtype, (np.uint8, np.float32, np.float64)))
+# What augmentors accept as an image.
+DTYPES = set(map(np.dtype, (np.uint8, np.float32, np.float64)))
+CHANNELS = {1, 3, 4}
 
 
 @functools.cache
@@ -60,11 +64,11 @@ def check_image(where: object, image: Any) -> Array:
     if not isinstance(image, np.ndarray):
         raise ImageError(f"{where}: an image is a NumPy array; received {type(image).__name__}")
     check_unmasked(where, image)
-    if image.dtype not in _DTYPES:
+    if image.dtype not in DTYPES:
         raise ImageError(
             f"{where}: an image is uint8, float32 or float64; received {image.dtype}. Convert it first"
         )
-    if image.ndim not in {2, 3} or (image.ndim == 3 and image.shape[2] not in {1, 3, 4}) or not image.size:
+    if image.ndim not in {2, 3} or (image.ndim == 3 and image.shape[2] not in CHANNELS) or not image.size:
         raise ImageError(
             f"{where}: an image has shape [height, width] or [height, width, 1, 3 or 4] and is not empty; "
             f"received shape {image.shape}"

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import tensorflow.compat.v1 as tf
+from tensorflow.python.training.monitored_session import _HookedSession as HookedSession  # noqa: PLC2701
 
 from towerpack_inputsource import InputSource
 
@@ -163,8 +164,7 @@ class InferenceRunnerBase(Callback):
     def __init__(self, input: Any, infs: Inferencer | list[Inferencer]) -> None:
         self._input_source = input if isinstance(input, InputSource) else FeedInput(input, infinite=False)
         self.infs = infs if isinstance(infs, list) else [infs]
-        for inferencer in self.infs:
-            assert isinstance(inferencer, Inferencer), inferencer
+        assert all(isinstance(each, Inferencer) for each in self.infs), self.infs
         self._hooks: list[Any] = []
 
     def register_hook(self, hook: tf.train.SessionRunHook) -> None:
@@ -174,6 +174,7 @@ class InferenceRunnerBase(Callback):
     def _before_train(self) -> None:
         for hook in self._hooks:
             hook.after_create_session(self.trainer.sess, self.trainer.coord)
+        self._hooked_sess = HookedSession(self.trainer.sess, self._hooks)
 
     def _after_train(self) -> None:
         for hook in self._hooks:
@@ -183,19 +184,6 @@ class InferenceRunnerBase(Callback):
         size = self._input_source.size()
         count = itertools.count() if not size else range(size)
         return iter(itertools.islice(count, EVALUATION_BATCHES) if dry_run_steps() else count)
-
-    def _run(self, fetches: Any) -> Any:
-        """Runs one batch, with the hooks."""
-        context = tf.train.SessionRunContext(tf.train.SessionRunArgs([]), self.trainer.sess)
-        asked = [hook.before_run(context) for hook in self._hooks]
-        wanted = [[] if each is None or each.fetches is None else each.fetches for each in asked]
-        feeds: dict[Any, Any] = {}
-        for each in asked:
-            feeds.update({} if each is None or each.feed_dict is None else each.feed_dict)
-        values, of_hooks = self.trainer.sess.run([fetches, wanted], feeds)
-        for hook, results in zip(self._hooks, of_hooks):
-            hook.after_run(context, tf.train.SessionRunValues(results, None, None))
-        return values
 
 
 class InferenceRunner(InferenceRunnerBase):
@@ -248,7 +236,7 @@ class InferenceRunner(InferenceRunnerBase):
         self._input_source.reset_state()
         with contextlib.suppress(tf.errors.OutOfRangeError):
             for count in self._runs():
-                for of_tower in self._run(self._fetches[:count]):
+                for of_tower in self._hooked_sess.run(self._fetches[:count]):
                     for inferencer, values in zip(self.infs, of_tower):
                         inferencer.on_fetches(values)
         for inferencer in self.infs:

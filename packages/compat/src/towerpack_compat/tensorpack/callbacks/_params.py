@@ -212,17 +212,12 @@ class ScheduledHyperParamSetter(HyperParamSetter):
             self.param.set_value(value)
 
     def _get_value_to_set_at_point(self, point: int) -> float | None:
-        before = [pair for pair in self.schedule if pair[0] <= point]
-        after = [pair for pair in self.schedule if pair[0] > point]
-        if not before:
+        points, values = [at for at, _ in self.schedule], [value for _, value in self.schedule]
+        if point in points:
+            return values[points.index(point)]
+        if self.interp is None or not points or not points[0] < point < points[-1]:
             return None
-        (last_point, last_value) = before[-1]
-        if last_point == point:
-            return next(value for at, value in before if at == point)
-        if not after or self.interp is None:
-            return None
-        (next_point, next_value) = after[0]
-        return (point - last_point) / (next_point - last_point) * (next_value - last_value) + last_value
+        return float(np.interp(point, points, values))
 
     def _before_train(self) -> None:
         super()._before_train()
@@ -297,11 +292,8 @@ class StatMonitorParamSetter(HyperParamSetter):
         if self.history.maxlen is None or len(self.history) < self.history.maxlen:
             return None
         values = [value for _, value in self.history]
-        if self.reverse:
-            stalls = max(values) <= values[0] + self.threshold
-        else:
-            stalls = min(values) >= values[0] - self.threshold
-        if not stalls:
+        improved = values[0] + self.threshold if self.reverse else values[0] - self.threshold
+        if max(values) > improved if self.reverse else min(values) < improved:
             return None
         self.history.clear()
         return self.value_func(self.get_current_value())

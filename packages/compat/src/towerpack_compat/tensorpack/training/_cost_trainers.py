@@ -12,6 +12,7 @@ import towerpack_trainers as trainers
 from towerpack_inputsource import InputSource
 from towerpack_trainers import distributed
 
+from ... import horovod
 from ..models import tensorpack_rules
 from ._empty_trainers import TowerTrainer
 from ._tower_devices import device_names
@@ -159,12 +160,14 @@ class HorovodTrainer(SingleCostTrainer):
         compression: no effect; gradients keep their dtype.
 
     Raises:
-        MissingExtraError: mpi4py is not installed.
+        MissingExtraError: mpi4py is not installed, and `mpiexec` has started the process.
     """
 
     def __init__(self, average: bool = True, compression: Any = None) -> None:
-        processes: Any = distributed.SynchronousProcesses(distributed.MPICommunicator())
-        processes.gradient_exchange = processes.gradient_exchange if average else _Summing(processes)
+        processes: Any = None
+        if horovod.size() > 1:
+            processes = distributed.SynchronousProcesses(distributed.MPICommunicator())
+            processes.gradient_exchange = processes.gradient_exchange if average else _Summing(processes)
         super().__init__(processes)
 
     _make_builder = SimpleTrainer._make_builder

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from towerpack_dataflow import DataFlow, viz
+from towerpack_dataflow import DataFlow, RepeatedData, viz
 
 __all__ = [
     "draw_boxes",
@@ -224,10 +224,8 @@ def _pair(size: Any) -> tuple[int, int]:
 
 
 def _images(df: DataFlow, index: int, batched: bool) -> Iterator[np.ndarray]:
-    df.reset_state()
-    while True:
-        for datapoint in df:
-            yield from datapoint[index] if batched else [datapoint[index]]
+    for datapoint in RepeatedData(df, -1):
+        yield from datapoint[index] if batched else [datapoint[index]]
 
 
 def draw_text(
