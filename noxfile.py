@@ -81,6 +81,7 @@ def lint(session: nox.Session) -> None:
         *(["python", f"checks/{name}.py"] for name in ("layout", "dialect", "pages", "links")),
         ["ruff", "check"],
         ["ruff", "format", "--check"],
+        ["ruff", "format", "--check", "--line-length", "88", *map(str, pages())],
     )
 
 
@@ -134,16 +135,12 @@ def pythons(session: nox.Session) -> None:
 def docs(session: nox.Session) -> None:
     """Runs every block of the READMEs and the documentation, their tests, and docstrings' examples."""
     install(session, TABLE["site"]["wheels"], *pinned("docs"))
-    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
-    pages += sorted((ROOT / "docs" / "tutorials").glob("*.md"))
-    pages += [ROOT / "packages" / wheel / "README.md" for wheel in WHEELS]
     # Those of compat change the process that imports them.
     packages = [f"towerpack_{wheel}" for wheel in WHEELS if wheel != "compat"]
     # From elsewhere: blocks that train write their logs where they are run.
     session.chdir(session.create_tmp())
     config = ["-c", str(ROOT / "pyproject.toml"), "--rootdir", str(ROOT), "-p", "no:cacheprovider"]
-    pages.append(ROOT / "docs" / "tests")
-    blocks = ["-p", "blocks", *map(str, pages)]
+    blocks = ["-p", "blocks", *map(str, pages()), str(ROOT / "docs" / "tests")]
     # The examples in there run in `peers(torch)`.
     unseen = ["--ignore-glob", "/*/interop/torch/*", "--ignore-glob", "/*/interop/jax/*"]
     examples = ["--doctest-modules", *unseen, "--pyargs", *packages]
@@ -352,6 +349,14 @@ def build(session: nox.Session) -> None:
     env = {"UV_PYTHON": None, "VIRTUAL_ENV": None}
     hatch = ["tool", "run", "--constraints", str(PINNED), "hatch"]
     session.run(find_uv_bin(), *hatch, "build", "--all", external=True, env=env)
+
+
+def pages() -> list[Path]:
+    """Returns the pages with blocks that run."""
+    folders = (ROOT / "docs", ROOT / "docs" / "tutorials", ROOT / "docs" / "site")
+    found = [path for folder in folders for path in sorted(folder.glob("*.md"))]
+    readmes = [ROOT / "packages" / wheel / "README.md" for wheel in WHEELS]
+    return [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *found, *readmes]
 
 
 def pinned(*groups: str) -> list[str]:

@@ -19,11 +19,14 @@ _IN_THE_ROOT = re.compile(
     r"`((?:packages|examples|benchmarks|integration_tests|checks)/[\w./-]+\.(?:py|md))`"
 )
 _MOST_FILES, _MOST_LINES = 20, 3000
+# The column of the site.
+_WIDEST_CODE = 88
+_CODE = re.compile(r"^```\s*(?:\{\.)?(?:python|bash|yaml|toml)\b[^\n]*\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
 def main() -> None:
     """Runs all checks."""
-    report(chain(_files_that_are_missing(), _reading_path(), _folders()))
+    report(chain(_files_that_are_missing(), _reading_path(), _folders(), _wide_code()))
 
 
 def in_a_wheel(path: str) -> Path:
@@ -66,6 +69,19 @@ def _folders() -> Iterator[str]:
             row = f"| `{face.parent.relative_to(top)}/` | {' '.join(doc.partition(chr(10) * 2)[0].split())} |"
             if row not in text:
                 yield f"docs/architecture.md has no row {row}"
+
+
+def _wide_code() -> Iterator[str]:
+    """Lines of code that are wider than the column of the site."""
+    later = {ROOT / "docs" / "rl.md", ROOT / "docs" / "run-a-tensorpack-program.md"}  # are being rewritten
+    for page in sorted({*_pages(), *(ROOT / "examples").rglob("*.md")} - later):
+        text = page.read_text(encoding="utf-8")
+        for block in _CODE.finditer(text):
+            first = text.count("\n", 0, block.start(1)) + 1
+            for number, line in enumerate(block[1].splitlines(), first):
+                if len(line) > _WIDEST_CODE:
+                    where = f"{page.relative_to(ROOT)}:{number}"
+                    yield f"{where}: {len(line)} characters of code; at most {_WIDEST_CODE}"
 
 
 if __name__ == "__main__":

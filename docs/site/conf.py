@@ -9,11 +9,15 @@ import re
 import sys
 import tempfile
 import textwrap
+from collections import Counter
+from functools import cache
+from importlib.metadata import metadata
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent))
 import inventories
+import signatures
 
 project = "Towerpack"
 extensions = [
@@ -22,10 +26,11 @@ extensions = [
     "sphinx.ext.autosummary",
     "sphinx.ext.intersphinx",
     "sphinx.ext.napoleon",
+    "sphinx.ext.viewcode",
     "sphinx_copybutton",
 ]
 html_theme = "furo"
-html_title = "Towerpack"
+html_title = f"Towerpack {metadata('towerpack-trainers')['Version']}"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_show_copyright = False
@@ -47,19 +52,25 @@ _DESCRIBED = {
 }
 autosummary_context = {"described": _DESCRIBED}
 autodoc_default_options = {"members": True, "show-inheritance": True}
-autodoc_typehints = "none"
+autodoc_typehints = "signature"
 autodoc_preserve_defaults = True
+python_maximum_signature_line_length = 88
 # Large, and needed for their names alone.
 autodoc_mock_imports = ["torch", "ray", "mpi4py"]
 myst_heading_anchors = 4
+myst_enable_extensions = ["colon_fence"]
 intersphinx_mapping = inventories.packed(Path(tempfile.mkdtemp()))
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
+copybutton_selector = "div:not(.output) > div.highlight > pre"
 
-# What else stands after the backticks says how a block is run.
-_OPTIONS = re.compile(r"(`{3,})\s*(?:\{\.)?(\w+).*")
+# The words after the language select how a block is run and compared.
+_OPTIONS = re.compile(r"( *)(`{3,})\s*(?:\{\.)?(\w+)(.*)")
+_PATTERN = re.compile(r"[\w/-]*\*")
+_SVG = re.compile(r"!\[[^\]]*\]\((\S+\.svg)\)")
 # "`Tower`s": in reStructuredText a name ends at a space.
 _NAME = re.compile(r"(`[^`]+`)(\w?)")
+_CODE = re.compile(r"(?ms)^```\s*(?:\{\.)?python[^\n]*\n(.*?)^```")
 _FENCE = re.compile(r"\s*(`{3,}|~{3,})")
 _LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])+)\]\((?!#)(?![a-z]+:)([^)#\s]*)(#[^)\s]*)?\)")
 # What the site has from elsewhere in the repository, by the names of `noxfile.py`.
@@ -70,17 +81,32 @@ def _pages(app: Any, name: str, source: list[str]) -> None:
     """Writes the pages' own Markdown as MyST has it, with links to where the site has their targets."""
     lines, fence = [], ""
     for line in source[0].split("\n"):
-        if name == "index" and "*" in line and not any(Path(app.srcdir).glob(f"{line}.md")):
+        if name == "index" and _PATTERN.fullmatch(line) and not any(Path(app.srcdir).glob(f"{line}.md")):
             continue  # Sphinx warns of patterns that nothing matches
         mark = _FENCE.match(line)
         if mark and not fence:
-            fence, line = mark[1], _OPTIONS.sub(r"\1\2", line)
+            fence, line = mark[1], _OPTIONS.sub(_opened, line)
         elif mark and mark[1].startswith(fence) and not line.strip(" `~"):
             fence = ""
+        elif not fence and (drawing := _SVG.fullmatch(line)):
+            # In the page itself, where its colours follow the theme.
+            line = (Path(app.srcdir, name).parent / drawing[1]).read_text(encoding="utf-8")
+            line = f"```{{raw}} html\n{line}```"
         elif not fence:
             line = _LINK.sub(lambda link: _linked(link, name), line)
         lines.append(line)
+    if (Path(app.srcdir) / f"{name}.ipynb").exists():
+        lines[1:1] = ["", f"{{download}}`Open as a notebook <{posixpath.basename(name)}.ipynb>`"]
     source[0] = "\n".join(lines)
+
+
+def _opened(fence: re.Match[str]) -> str:
+    """Returns the first line of a block; one of output has a class for each kind."""
+    indent, ticks, language, options = fence.groups()
+    kinds = [kind for kind in ("output", "excerpt") if kind in options.split()]
+    if language != "text" or not kinds:
+        return f"{indent}{ticks}{language}"
+    return f"{indent}{ticks}{{code-block}} text\n{indent}:class: {' '.join(kinds)}\n"
 
 
 def _linked(link: re.Match[str], page: str) -> str:
@@ -116,6 +142,25 @@ def _docstrings(app: Any, kind: str, name: str, thing: object, options: object, 
         else:
             (written if block is None else block).append(line)
     lines[:] = [_NAME.sub(_ended, line) for line in written]
+    used = _used(Path(app.srcdir)).get(name.rpartition(".")[2], ())
+    if (
+        kind in {"class", "function"}
+        and used
+        and not any(mark in line for line in lines for mark in (">>>", "code-block"))
+    ):
+        lines += ["", "Examples: " + ", ".join(f":doc:`/{page}`" for page in used), ""]
+
+
+@cache
+def _used(pages: Path) -> dict[str, list[str]]:
+    """Returns up to three pages with code that uses a name, those that use it most first."""
+    counts: dict[str, Counter[str]] = {}
+    for page in sorted(pages.rglob("*.md")):
+        place = page.relative_to(pages).with_suffix("").as_posix()
+        for code in _CODE.findall(page.read_text(encoding="utf-8")):
+            for name in set(re.findall(r"\w+", code)):
+                counts.setdefault(name, Counter())[place] += 1
+    return {name: [page for page, _ in found.most_common(3)] for name, found in counts.items()}
 
 
 def _ended(name: re.Match[str]) -> str:
@@ -125,6 +170,9 @@ def _ended(name: re.Match[str]) -> str:
 
 def setup(app: Any) -> None:
     """Connects what is above, before napoleon, and what looks for names of other libraries."""
+    signatures.show_defaults_of_attrs(_DESCRIBED)
     app.connect("source-read", _pages)
     app.connect("autodoc-process-docstring", _docstrings, priority=400)
-    app.connect("missing-reference", inventories.missing, priority=900)  # after intersphinx
+    app.connect("autodoc-process-signature", signatures.as_written)
+    app.connect("missing-reference", signatures.full_name(_DESCRIBED), priority=100)  # before intersphinx
+    app.connect("missing-reference", inventories.missing, priority=900)  # after it

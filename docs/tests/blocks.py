@@ -6,7 +6,8 @@ The blocks of a page, by what stands after their backticks:
 - `python file=NAME`: is written to that file, for the blocks that follow;
 - `bash`: is run by bash, which stops at the first command that fails;
 - `python not-run: REASON`, `bash not-run: REASON`: is shown alone;
-- `text output`, right after one of these: what it prints, as `printed` compares it.
+- `text output`, right after one of these: what it prints, as `printed` compares it; options that follow,
+  such as `within=0.05`, allow differences.
 
 `{.python .continuation}` means the same. The blocks of a page run in one folder, which is empty at first.
 """
@@ -20,12 +21,12 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import redirect_stderr, redirect_stdout
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from printed import difference
+from printed import EXACTLY, Allowed, difference
 from sybil import Document, Example, Region, Sybil
 from sybil.parsers.markdown.lexers import RawFencedCodeBlockLexer
 from sybil.typing import Evaluator
@@ -48,6 +49,7 @@ class Block:
         source: its lines.
         output: what the next block says that it prints.
         output_line: the line of the page that the output begins at.
+        allowed: how the printed text may differ from it.
     """
 
     language: str
@@ -56,9 +58,10 @@ class Block:
     source: str
     output: str | None = None
     output_line: int = 0
+    allowed: Allowed = EXACTLY
 
     @classmethod
-    def read(cls, region: Region, output: str | None = None, output_line: int = 0) -> Block:
+    def read(cls, region: Region) -> Block:
         """Reads the words after the backticks."""
         info = region.lexemes["info"].strip()
         if info.startswith("{"):
@@ -66,7 +69,7 @@ class Block:
         words, not_run, reason = info.partition("not-run")
         language, *options = words.split() or [""]
         why = reason.removeprefix(":").strip() if not_run else None
-        return cls(language, frozenset(options), why, region.lexemes["source"], output, output_line)
+        return cls(language, frozenset(options), why, region.lexemes["source"])
 
     @property
     def is_output(self) -> bool:
@@ -104,8 +107,10 @@ def blocks_of(document: Document) -> Iterator[Region]:
         if region is taken or not (block.language in _RUN or block.is_output):
             continue
         if after and Block.read(after).is_output and not document.text[end : after.start].strip():
-            line = document.text.count("\n", 0, after.start) + 2
-            block, end, taken = Block.read(region, after.lexemes["source"], line), after.end, after
+            shown, line = Block.read(after), document.text.count("\n", 0, after.start) + 2
+            allowed = Allowed.read(shown.options)
+            block = replace(block, output=shown.source, output_line=line, allowed=allowed)
+            end, taken = after.end, after
         yield Region(region.start, end, block, _evaluator(block))
 
 
@@ -157,7 +162,8 @@ def _compared(example: Example, printed: str) -> str | None:
     if example.parsed.output is None:
         return None
     page = os.path.relpath(example.path, ROOT)
-    return difference(example.parsed.output, printed, page, example.parsed.output_line)
+    block = example.parsed
+    return difference(block.output, printed, page, block.output_line, block.allowed)
 
 
 _RUN = {"python": _python, "bash": _bash}

@@ -1,31 +1,30 @@
-"""Compares what a block of a page prints with what the page says that it prints.
+"""Compares the printed text of a block with the output that the page shows.
 
-An output block holds the lines themselves. What differs from run to run is written as one of `PATTERNS`, a
-number that differs a little with its tolerance (`cost 0.31±0.05`), any text within a line as `…`, and any
-number of lines as a line with nothing but `…`.
+An output block holds the lines that a reader will see. The options of the block, which readers do not see,
+allow differences: `within` for numbers with a decimal point, `vary` for values of some kinds, `excerpt` for
+lines that the page leaves out.
 """
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from difflib import unified_diff
 
-__all__ = ["PATTERNS", "UNCOMPARED", "agrees", "difference"]
+__all__ = ["EXACTLY", "KINDS", "UNCOMPARED", "Allowed", "difference"]
 
-_NUMBER = r"[-+]?(?:\d[\d,]*\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
+_NUMBER = re.compile(r"([-+]?(?:\d[\d,]*\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)")
 
-# All that may stand for something else in an output block, beside tolerances.
-PATTERNS = {
-    "<time>": rf"(?:\d+:)?\d+:\d\d(?:\.\d+)?|{_NUMBER}\s?(?:ns|us|ms|s|min|h)\b",
-    "<rate>": _NUMBER,
-    "<date>": r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d",
-    "<line>": r"\d+",
-    "<path>": r"[^\s'\"`,;:()]+",
-    "…": r".*?",
+# The values that differ from run to run or between machines, by their names in `vary`.
+KINDS = {
+    "date": re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d"),
+    "size": re.compile(rf"{_NUMBER.pattern} (?:B|kB|MB|GB)\b"),
+    "time": re.compile(rf"(?:\d+:)?\d+:\d\d(?:\.\d+)?|{_NUMBER.pattern}\s?(?:ns|us|ms|s|min|h)\b"),
+    "path": re.compile(r"(?:[^\s'\"`,;:()]*/[^\s'\"`,;:()]+|[\w.-]+\.py\b)(?::\d+)?"),
+    "number": _NUMBER,
 }
 
-# What is compared with nothing, whether a page shows it or not: what a machine was slow at, and warnings that
-# TensorFlow gives once in a process.
+# Lines that are never compared: how busy the machine was, and warnings that TensorFlow gives once.
 UNCOMPARED = re.compile(
     r"^(?:epoch \d+: (?:(?:the model|the data) is the bottleneck|data and model are about even).*"
     r"|WARNING:tensorflow:.*(?:\nInstructions for updating:\n.*)?"
@@ -35,99 +34,96 @@ UNCOMPARED = re.compile(
     re.MULTILINE,
 )
 
-_ANY_LINES = "…"
-_SPECIAL = re.compile(rf"({_NUMBER})\s?±\s?({_NUMBER})|({'|'.join(map(re.escape, PATTERNS))})")
+
+@dataclass(frozen=True)
+class Allowed:
+    """The allowed differences of an output block.
+
+    Attributes:
+        within: the tolerance of each number with a decimal point, in order; the last holds for all others.
+        vary: the kinds of values that may differ.
+        excerpt: whether lines may be missing from the page.
+    """
+
+    within: tuple[float, ...] = (0.0,)
+    vary: frozenset[str] = frozenset()
+    excerpt: bool = False
+
+    @classmethod
+    def read(cls, options: frozenset[str]) -> Allowed:
+        """Reads the options of an output block; raises ValueError for an unknown one."""
+        within, vary = cls.within, cls.vary
+        for option in options - {"output", "excerpt"}:
+            name, _, value = option.partition("=")
+            if name == "within":
+                within = tuple(map(float, value.split(",")))
+            elif name == "vary" and set(value.split(",")) <= set(KINDS):
+                vary = frozenset(value.split(","))
+            else:
+                raise ValueError(f"unknown after ```text output: {option}")
+        return cls(within, vary, "excerpt" in options)
 
 
-def agrees(written: str, printed: str) -> bool:
-    """Returns whether a text that was printed is what an output block says."""
-    return _agreement(_lines(written), _compared(printed)) is None
+EXACTLY = Allowed()
 
 
-def difference(written: str, printed: str, page: str, line: int) -> str | None:
-    """Returns how a printed text differs from an output block, or `None` where it does not.
+def difference(written: str, printed: str, page: str, line: int, allowed: Allowed = EXACTLY) -> str | None:
+    """Returns the difference between a printed text and an output block, or `None`.
 
     Args:
         written: the output block.
-        printed: what was printed.
+        printed: the printed text.
         page: the name of the page.
-        line: the line of the page that the output block begins at.
+        line: the line of the page at which the output block begins.
+        allowed: the allowed differences.
     """
-    expected, received = _lines(written), _compared(printed)
-    at = _agreement(expected, received)
-    if at is None:
-        return None
-    head = f"{page}:{line + at} is not what the block prints"
+    expected, received = _lines(UNCOMPARED.sub("", written)), _lines(UNCOMPARED.sub("", printed))
+    tolerances = _tolerances(expected, allowed.within)
+    matched: dict[int, int] = {}
+    place = 0
+    for at, shown in enumerate(expected):
+        reachable = range(place, len(received) if allowed.excerpt else min(place + 1, len(received)))
+        found = next((to for to in reachable if _same(shown, received[to], tolerances[at], allowed)), None)
+        if found is None:
+            break
+        matched[at], place = found, found + 1
+    else:
+        if allowed.excerpt or place == len(received):
+            return None
+    head = f"{page}:{line + len(matched)} is not what the block prints"
+    agreeing = [received[matched[at]] if at in matched else shown for at, shown in enumerate(expected)]
     names = (f"{page}:{line}", "printed")
-    lines = unified_diff(_filled_in(expected, received), received, *names, lineterm="")
-    return "\n".join([head, *lines])
+    return "\n".join([head, *unified_diff(agreeing, received, *names, lineterm="")])
 
 
 def _lines(text: str) -> list[str]:
     return [line.rstrip() for line in text.strip("\n").splitlines()]
 
 
-def _compared(printed: str) -> list[str]:
-    return _lines(UNCOMPARED.sub("", printed))
+def _tolerances(lines: list[str], within: tuple[float, ...]) -> list[list[float]]:
+    """Returns the tolerance of each number with a decimal point, line by line."""
+    given = list(within)
+    tolerances = []
+    for line in lines:
+        numbers = [number for number in _NUMBER.findall(line) if "." in number]
+        tolerances.append([given.pop(0) if len(given) > 1 else given[0] for _ in numbers])
+    return tolerances
 
 
-def _agreement(expected: list[str], received: list[str]) -> int | None:
-    """Returns the place of the first line that is not there however the lines `…` are read, or `None`."""
-    places, at = {0}, 0  # how many printed lines the expected ones so far may stand for
-    for at, line in enumerate(expected):
-        if UNCOMPARED.fullmatch(line):
-            continue
-        if line.strip() == _ANY_LINES:
-            reached = set(range(min(places), len(received) + 1))
-        else:
-            reached = {
-                place + 1 for place in places if place < len(received) and _same(line, received[place])
-            }
-        if not reached:
-            return at
-        places = reached
-    return None if len(received) in places else at
-
-
-def _same(line: str, printed: str) -> bool:
-    """Returns whether a printed line is what a line of an output block says."""
-    parts, tolerances, end = [], [], 0
-    for found in _SPECIAL.finditer(line):
-        parts.append(re.escape(line[end : found.start()]))
-        number, tolerance, name = found.groups()
-        parts.append(f"({_NUMBER})" if name is None else f"(?:{PATTERNS[name]})")
-        if name is None:
-            tolerances.append((_value(number), _value(tolerance)))
-        end = found.end()
-    parts.append(re.escape(line[end:]))
-    match = re.fullmatch("".join(parts), printed)
-    if match is None:
+def _same(shown: str, printed: str, tolerances: list[float], allowed: Allowed) -> bool:
+    for kind in (kind for kind in KINDS if kind in allowed.vary):
+        shown, printed = (KINDS[kind].sub(f"<{kind}>", line) for line in (shown, printed))
+    if allowed.vary:  # columns are as wide as their values
+        shown, printed = (re.sub(r"\s+", " ", line) for line in (shown, printed))
+    if not any(tolerances):
+        return shown == printed
+    texts, others = _NUMBER.split(shown), _NUMBER.split(printed)
+    if texts[::2] != others[::2]:
         return False
-    return all(
-        abs(_value(text) - number) <= tolerance
-        for text, (number, tolerance) in zip(match.groups(), tolerances)
-    )
+    left = iter(tolerances)
+    pairs = zip(texts[1::2], others[1::2])
+    return all(abs(_value(a) - _value(b)) <= (next(left) if "." in a else 0) for a, b in pairs)
 
 
 def _value(text: str) -> float:
     return float(text.replace(",", ""))
-
-
-def _filled_in(expected: list[str], received: list[str]) -> list[str]:
-    """Returns the expected lines, and in place of those that agree what was printed."""
-    shown: list[str] = []
-    place, any_lines = 0, False
-    for line in (line for line in expected if not UNCOMPARED.fullmatch(line)):
-        if line.strip() == _ANY_LINES:
-            any_lines = True
-            continue
-        last = len(received) if any_lines else place + 1
-        agreeing = (at for at in range(place, min(last, len(received))) if _same(line, received[at]))
-        at = next(agreeing, None)
-        if at is None:
-            shown.append(line)
-            place += not any_lines
-            continue
-        shown += received[place : at + 1]
-        place, any_lines = at + 1, False
-    return shown + (received[place:] if any_lines else [])

@@ -38,8 +38,8 @@ def test_a_page_that_is_right(run, capsys):
     print("err", file=sys.stderr)
     '''
 
-    '''text output
-    out 1
+    '''text output vary=number
+    out 7
     err
     '''
 
@@ -100,6 +100,7 @@ def test_a_page_that_is_right(run, capsys):
         ("'''python not-run\n1 / 0\n'''", "not-run: REASON"),
         ("'''python\nprint(1)\n'''\n\nThen:\n\n'''text output\n1\n'''", "right after the block"),
         ("'''text output\n1\n'''", "right after the block"),
+        ("'''python\nprint(1.5)\n'''\n\n'''text output within=0.1\n1.7\n'''", r"-1.7\n\+1.5"),
     ],
 )
 def test_a_page_that_is_wrong(run, block, message):

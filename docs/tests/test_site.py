@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 SITE = Path(__file__).parents[1] / "site"
-REPLACED = {"tf": "tensorflow"}
+REPLACED = {"np": "numpy", "npt": "numpy.typing", "tf": "tensorflow.compat.v1", "tf2": "tensorflow"}
 
 
 @pytest.fixture(scope="module")
@@ -62,6 +62,32 @@ def test_the_index_has_no_pattern_that_nothing_matches(written):
 
 def test_pages_from_elsewhere_are_there(conf):
     assert all((SITE.parents[1] / path).exists() for path in conf["_ELSEWHERE"])
+
+
+def test_outputs_are_marked(written):
+    text = "```text output within=0.05 excerpt\na\n```\n```text output\nb\n```\n```text\nc\n```"
+    first = "```{code-block} text\n:class: output excerpt\n\na\n```"
+    second = "```{code-block} text\n:class: output\n\nb\n```"
+    assert written("page", text) == f"{first}\n{second}\n```text\nc\n```"
+
+
+def test_drawings_are_in_the_page(written, tmp_path):
+    (tmp_path / "tutorials").mkdir()
+    (tmp_path / "tutorials" / "a.svg").write_text("<svg/>\n")
+    assert written("tutorials/x", "![a](a.svg)") == "```{raw} html\n<svg/>\n```"
+
+
+def test_charts_have_the_figures_of_the_results():
+    charts = runpy.run_path(str(SITE / "charts.py"))
+    results = (SITE.parents[1] / "benchmarks" / "RESULTS.md").read_text(encoding="utf-8")
+    for name, chart in charts["CHARTS"].items():
+        shown = charts["bars"](chart, results)
+        assert [bar.label for bar in shown] == list(chart.rows)
+        assert all(0 < bar.least <= bar.median <= bar.most for bar in shown)
+        drawn = charts["svg"](name, chart, shown)
+        assert all(f"{bar.median:,.0f}</text>" in drawn for bar in shown)
+    with pytest.raises(ValueError, match="the results have no row 'SimpleTrainer'"):
+        charts["bars"](charts["CHARTS"]["training"], results.replace("  SimpleTrainer  ", "  Trainer  "))
 
 
 def is_there(name):

@@ -115,7 +115,7 @@ def check_layer(layer: Any, *, skip: Collection[str] = (), **description: Any) -
        gradients.
     10. `saved`: a checkpoint contains the variables by their names and is sufficient for an evaluation.
     11. `wrong inputs`: an input that is not a tensor, or has an unknown rank, raises an error that names the
-       problem.
+        problem.
     12. `docstring`: the docstring describes each argument and the result, and has an example.
 
     Numbers are computed on the CPU, and distances are in ulp of the largest number, as in `ulp_distance`.

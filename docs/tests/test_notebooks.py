@@ -1,0 +1,51 @@
+"""Each tutorial is a notebook, too, and one of them runs as it is."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+DOCS = Path(__file__).parents[1]
+NOTEBOOKS = runpy.run_path(str(DOCS / "site" / "notebooks.py"))
+notebook, write = NOTEBOOKS["notebook"], NOTEBOOKS["write"]
+TUTORIALS = sorted((DOCS / "tutorials").glob("*.md"))
+
+
+@pytest.mark.parametrize("page", TUTORIALS, ids=lambda page: page.stem)
+def test_a_tutorial_is_a_valid_notebook_with_all_its_blocks(page):
+    text = page.read_text(encoding="utf-8")
+    made = notebook(text)
+    nbformat.validate(made)
+    runs = [line for line in text.splitlines() if line.startswith(("```python", "```bash"))]
+    runs = [line for line in runs if "not-run" not in line]
+    code = [cell for cell in made.cells if cell.cell_type == "code"]
+    assert len(code) == len(runs) > 0
+    assert sum(len(cell.outputs) for cell in code) == text.count("\n```text output")
+    assert made == notebook(text)
+
+
+def test_text_code_and_output():
+    page = "# A\n\nSee [b](b.md) and [c](https://c.org).\n\n```python\nx = 1\nprint(x)\n```\n\n"
+    page += "```text output within=0.1\n1\n```\n"
+    page += "```bash\nls\n```\n\n```python file=a.py\nx\n```\n\n```python not-run: two hosts\nrun()\n```\n"
+    text, code, bash, file, shown = notebook(page).cells
+    assert text.source == "# A\n\nSee b and [c](https://c.org)."
+    assert (code.source, code.outputs[0].text) == ("x = 1\nprint(x)", "1\n")
+    assert (bash.source, file.source) == ("%%bash\nls", "%%writefile a.py\nx")
+    assert shown.cell_type == "markdown" and shown.source == "```python\nrun()\n```"
+
+
+@pytest.mark.slow
+def test_a_notebook_runs(tmp_path):
+    page = DOCS / "tutorials" / "02-data-alone.md"
+    (tmp_path / page.name).write_text(page.read_text(encoding="utf-8"), encoding="utf-8")
+    write(tmp_path)
+    made = nbformat.read(tmp_path / "02-data-alone.ipynb", 4)
+    shown = [cell.outputs[0].text for cell in made.cells if cell.get("outputs")]
+    NotebookClient(made, timeout=100, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    printed = ["".join(out.text for out in cell.outputs) for cell in made.cells if cell.get("outputs")]
+    assert printed == shown
