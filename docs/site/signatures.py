@@ -39,19 +39,24 @@ def show_defaults_of_attrs(exported: Mapping[str, frozenset[str]]) -> None:
 
 
 def _signature(described: type) -> inspect.Signature:
-    factories = {
-        field.alias: field.default.factory
-        for field in attrs.fields(described)
-        if isinstance(field.default, attrs.Factory)
-    }
+    fields = {field.alias: field for field in attrs.fields(described)}
     signature = inspect.signature(described)
     parameters = []
     for parameter in signature.parameters.values():
-        if factory := factories.get(parameter.name):
-            made = repr(factory()) if factory in {list, dict, tuple, set} else f"{factory.__name__}()"
-            parameter = parameter.replace(default=_Text(made))
+        field = fields[parameter.name]
+        if isinstance(field.default, attrs.Factory):
+            parameter = parameter.replace(default=_Text(_made(field.default.factory)))
+        if parameter.annotation in {Any, "Any", parameter.empty} and field.type:
+            parameter = parameter.replace(annotation=field.type)  # a converter hides it
         parameters.append(parameter)
     return signature.replace(parameters=parameters, return_annotation=inspect.Signature.empty)
+
+
+def _made(factory: Callable[[], object]) -> str:
+    """Returns a default that a function makes, or `...` if it depends on the process."""
+    if factory in {list, dict, tuple, set}:
+        return repr(factory())
+    return "..." if factory.__name__.startswith(("_", "<")) else f"{factory.__name__}()"
 
 
 def as_written(
