@@ -36,8 +36,8 @@ PLANTS = {
     "floors of trainers' base": [("trainers/base/_trainer", LAZY, "trainers.base._builder_trainers")],
     "no two siblings import each other in a circle, at any depth": [
         ("dataflow/flow/_epoch", LAZY, "dataflow.flow._flow"),
-        ("inputsource/queued/_queue_ops", FOR_TYPES, "inputsource.queued._queue_input"),
-        ("layers/arguments/_layer_arguments", LAZY, "layers.nn._conv"),
+        ("inputsource/queued/_flow_queue_input", FOR_TYPES, "inputsource.queued._queue_input"),
+        ("layers/arguments", LAZY, "layers.nn._conv"),
         ("callbacks/checkpoint/_run_writer", LAZY, "callbacks.checkpoint._savers"),
         ("trainers/towers/_tower", FOR_TYPES, "trainers.towers._evaluation_tower"),
         ("compat/names/__init__", LAZY, "compat._resolve"),

@@ -386,7 +386,7 @@ def test_a_session_is_left_while_a_dataset_blocks(monkeypatch, given, failed):
     """The thread may wait for an element, or hold one while tf.data itself prefetches the next."""
     for module in ("prefetch._session_thread", "in_graph._tfdata_input"):
         monkeypatch.setattr(f"towerpack_inputsource.{module}._GRACE_SECONDS", 0.2)
-    monkeypatch.setattr("towerpack_inputsource.prefetch._session_errors._CLOSE_SECONDS", 0.2)
+    monkeypatch.setattr("towerpack_inputsource.prefetch._one_session._CLOSE_SECONDS", 0.2)
     gate = threading.Event()
 
     def elements():

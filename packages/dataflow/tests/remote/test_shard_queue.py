@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from towerpack_dataflow.remote._shard_queue import Payload, ShardQueue
+from towerpack_dataflow.remote._shard_server import Payload, ShardQueue
 
 NAMES = ("a", "b", "c")
 EVENTS = st.lists(

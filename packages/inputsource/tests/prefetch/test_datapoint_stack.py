@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from towerpack_inputsource.prefetch._datapoint_stack import DatapointStack, StackSize
+from towerpack_inputsource.prefetch._put_collector import DatapointStack, StackSize
 
 
 def test_a_datapoint_is_copied_when_it_is_added():

@@ -78,8 +78,7 @@ from .replicate import (
     SyncMultiGPUTrainerParameterServer,
     SyncMultiGPUTrainerReplicated,
 )
-from .reports._describe_training import describe_trainable_variables
-from .reports._environment import collect_env_info
+from .reports._describe_training import collect_env_info, describe_trainable_variables
 from .reports._input_overhead import InputOverhead
 from .restore import DictRestore, SaverRestore, SessionInit, SmartInit
 from .session import cpu_session_config, default_session_config, gpu_session_config

@@ -1,8 +1,13 @@
 from ._caffe import load_caffe
-from ._load_weights import load_weights
 from ._run_writer import SaveState, random_state, set_random_state
 from ._savers import KeepBest, MaxSaver, MinSaver, ModelSaver, checkpoint_directories, save_now
-from ._variable_values import assign_variables, complete_copies, initial_feeds, snapshot_variables
+from ._variable_values import (
+    assign_variables,
+    complete_copies,
+    initial_feeds,
+    load_weights,
+    snapshot_variables,
+)
 from .format import (
     Checkpoint,
     all_checkpoints,

@@ -2,8 +2,7 @@
 
 from ._callback_times import CallbackTimes
 from ._callbacks import Callbacks, check_statistics, explain_callbacks
-from ._loop_base import make_predictor
-from ._plain_loop import PlainLoop
+from ._plain_loop import PlainLoop, make_predictor
 from ._session_hooks import HookToCallback, as_session_hooks
 from ._step_counter import StepCounter
 from ._step_plan import StepPlan

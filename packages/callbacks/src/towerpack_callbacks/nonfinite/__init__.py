@@ -5,7 +5,6 @@ writes a folder. `python -m towerpack_callbacks.nonfinite FOLDER` then finds the
 code.
 """
 
-from ._find_origin import Origin, find_origin, replay
-from ._terminate_on_nan import TerminateOnNaN
+from ._terminate_on_nan import Origin, TerminateOnNaN, find_origin, replay
 
 __all__ = ["Origin", "TerminateOnNaN", "find_origin", "replay"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from ._find_origin import replay
+from ._terminate_on_nan import replay
 
 __all__ = ["main"]
 

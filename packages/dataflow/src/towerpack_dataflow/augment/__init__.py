@@ -1,10 +1,17 @@
 """Augmentation of images with their coordinates, boxes and masks; image files."""
 
 from ._augmentor import ImageAugmentor, PhotometricAugmentor, drawing_from
-from ._augmentor_list import AugmentorList, LazyTransform
+from ._augmentor_list import (
+    AugmentorList,
+    Identity,
+    LazyTransform,
+    MapImage,
+    RandomApplyAug,
+    RandomChooseAug,
+    RandomOrderAug,
+)
 from ._decode_image import decode_image, read_image
 from ._external import Albumentations, RandomMapImage
-from ._meta import Identity, MapImage, RandomApplyAug, RandomChooseAug, RandomOrderAug
 from ._transform import NoOpTransform, PhotometricTransform, Transform, TransformFactory, TransformList
 from .crop import (
     CenterCrop,

@@ -2,16 +2,310 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, final
 
-from .._errors import BatchError
-from ..flow._columns import assembled
-from ._buffer_pool import BatchAllocator
-from ._component_builders import ArrayBuilder, ComponentBuilder, ListBuilder, builder_for
-from ._exact_arrays import UnlikeError, described
+import numpy as np
 
-__all__ = ["Collator"]
+from .._errors import BatchError
+from ..flow._columns import NUMBER_DTYPES, assembled, number_kind, only_values, stays_same
+from ..storage import snapshot
+from ._buffer_pool import BatchAllocator, Rows
+
+__all__ = [
+    "USE_LIST",
+    "ArrayBuilder",
+    "Collator",
+    "ComponentBuilder",
+    "ListBuilder",
+    "UnlikeError",
+    "as_array",
+    "builder_for",
+    "described",
+]
+
+USE_LIST = "make them alike in a MapData below, or set use_list=True, which keeps lists"
+
+
+class UnlikeError(Exception):
+    """A value does not match those before it; the collator adds the index of the datapoint."""
+
+
+def as_array(key: Any, value: Any) -> np.ndarray:
+    """Returns an array unchanged; converts a list of numbers, or an array of another library.
+
+    Args:
+        key: key of the component, for errors.
+        value: an array, a tensor or any other object with `__array__`; or a list or tuple, nested or not, of
+            numbers of one type or of arrays. Integers may stand among floats if float64 represents them.
+
+    Raises:
+        UnlikeError: the value is neither of these, or the conversion would lose information.
+    """
+    if isinstance(value, np.ndarray):
+        return _values_of(key, value)
+    if hasattr(value, "__array__"):
+        return _of_other_library(key, value)
+    array = None
+    if isinstance(value, (list, tuple)):
+        try:
+            array = np.asarray(value)
+        except (ValueError, OverflowError):  # a ragged list, an integer beyond 64 bits
+            array = None
+    if array is None or array.dtype.kind not in "biufc":
+        raise UnlikeError(
+            f"has {described(value)} in component {key!r}; a batch holds arrays, numbers, strings and bytes; "
+            f"{USE_LIST}"
+        )
+    _check_members(key, value, array)
+    return array
+
+
+def described(value: Any) -> str:
+    """Returns type and value, shortened, for messages."""
+    text = repr(value)
+    return f"{type(value).__name__} {text if len(text) <= 40 else text[:37] + '...'}"
+
+
+def _of_other_library(key: Any, value: Any) -> np.ndarray:
+    if hasattr(value, "units") or hasattr(value, "unit"):
+        raise _with_attributes(key, value)
+    try:
+        array = np.asarray(value)
+    except Exception as error:  # it is in a device's memory, or has a type unknown to NumPy
+        raise UnlikeError(
+            f"has {described(value)} in component {key!r}, which numpy.asarray() refuses "
+            f"({type(error).__name__}: {error}); make it an array in a MapDataComponent below"
+        ) from error
+    if array.dtype.hasobject:
+        raise UnlikeError(
+            f"has {described(value)} in component {key!r}, which NumPy converts to an array of objects; "
+            f"{USE_LIST}"
+        )
+    return _values_of(key, array)
+
+
+def _values_of(key: Any, array: np.ndarray) -> np.ndarray:
+    """Returns an array of a subclass as a plain one, if only its class is lost."""
+    if type(array) is np.ndarray:
+        return array
+    if only_values(array):
+        return np.asarray(array)
+    if isinstance(array, np.ma.MaskedArray):
+        raise UnlikeError(
+            f"has a masked array in component {key!r}, and a batch has no masks; fill it below: "
+            f"MapDataComponent(ds, lambda x: x.filled(0), {key!r}), and add numpy.ma.getmaskarray(x) as "
+            "another component if needed, or set use_list=True, which keeps it"
+        )
+    raise _with_attributes(key, array)
+
+
+def _with_attributes(key: Any, value: Any) -> UnlikeError:
+    return UnlikeError(
+        f"has {type(value).__name__}, a subclass of numpy.ndarray, in component {key!r}, and a batch would "
+        "drop its attributes, such as a unit; use numpy.asarray(x) if the values are sufficient, or "
+        "set use_list=True, which keeps it"
+    )
+
+
+def _check_members(key: Any, value: Any, array: np.ndarray) -> None:
+    """Checks that an array holds the members of a list unchanged.
+
+    Raises:
+        UnlikeError: a number would change its value or kind in the array.
+    """
+    members = list(_members(value))
+    kinds = {_kind(key, member) for member in members}
+    if kinds == {int, float}:
+        exact = all(one == member or member != member for one, member in zip(array.ravel().tolist(), members))
+    else:
+        exact = len(kinds) < 2 and None not in kinds and (kinds != {int} or array.dtype == np.int64)
+    if not exact:
+        raise UnlikeError(
+            f"has {described(value)} in component {key!r}, and an array of {array.dtype} would change a "
+            f"member or its type; make it an array of one type in a MapData below, or set use_list=True"
+        )
+
+
+def _members(value: Any) -> Iterator[Any]:
+    for member in value:
+        if isinstance(member, (list, tuple, range)):
+            yield from _members(member)
+        else:
+            yield member
+
+
+def _kind(key: Any, member: Any) -> Any:
+    """Returns the dtype of an array or a NumPy scalar, or the type of a Python number; else `None`."""
+    if isinstance(member, np.ndarray):
+        return _values_of(key, member).dtype
+    return member.dtype if isinstance(member, np.generic) else number_kind(type(member))
+
+
+class ComponentBuilder(ABC):
+    """Builds one component of one batch.
+
+    Args:
+        key: key of the component: a position, or the key of a dict.
+    """
+
+    def __init__(self, key: Any) -> None:
+        """Creates a builder without values."""
+        self.key = key
+
+    @abstractmethod
+    def put(self, row: int, value: Any) -> None:
+        """Adds the value of datapoint `row`.
+
+        Raises:
+            UnlikeError: the value does not match those before it.
+        """
+
+    @abstractmethod
+    def finish(self, count: int) -> Any:
+        """Returns the component of the batch, of `count` values."""
+
+
+@final
+class ListBuilder(ComponentBuilder):
+    """Collects the values in a list."""
+
+    def __init__(self, key: Any) -> None:
+        """Starts with an empty list."""
+        super().__init__(key)
+        self._values: list[Any] = []
+
+    def put(self, row: int, value: Any) -> None:
+        """Appends a snapshot of the value."""
+        (value,) = snapshot((value,))
+        self._values.append(value)
+
+    def finish(self, count: int) -> list[Any]:
+        """Returns the list."""
+        return self._values
+
+
+@final
+class _ObjectBuilder(ComponentBuilder):
+    """Makes object arrays of strings or bytes: NumPy's string types pad, and drop trailing NULs."""
+
+    def __init__(self, key: Any, kind: type) -> None:
+        super().__init__(key)
+        self._kind = kind
+        self._values: list[Any] = []
+
+    def put(self, row: int, value: Any) -> None:
+        if not isinstance(value, self._kind):
+            raise UnlikeError(_other_type(self.key, value, self._kind.__name__))
+        self._values.append(value)
+
+    def finish(self, count: int) -> np.ndarray:
+        batch = np.empty(count, object)
+        batch[:] = self._values
+        return batch
+
+
+@final
+class _NumberBuilder(ComponentBuilder):
+    """Builds arrays of Python numbers: bool, int32, float32 or complex64."""
+
+    def __init__(self, key: Any, kind: type) -> None:
+        super().__init__(key)
+        self._kind = kind
+        self._values: list[Any] = []
+
+    def put(self, row: int, value: Any) -> None:
+        if type(value) is not self._kind and number_kind(type(value)) is not self._kind:
+            raise UnlikeError(_other_type(self.key, value, f"Python {self._kind.__name__}"))
+        if not stays_same(value):
+            raise UnlikeError(_would_change(self.key, value, self._kind))
+        self._values.append(value)
+
+    def finish(self, count: int) -> np.ndarray:
+        return np.array(self._values, NUMBER_DTYPES[self._kind])
+
+
+@final
+class ArrayBuilder(ComponentBuilder):
+    """Copies arrays and NumPy scalars of one shape and dtype into one buffer.
+
+    Args:
+        key: key of the component.
+        shape: shape of each value.
+        dtype: dtype of each value.
+
+    Attributes:
+        buffer: the memory of the component, set by the collator before the first value.
+        rows: the target of assignments: the buffer, or an object that copies into it.
+        written: called after the last assignment.
+    """
+
+    buffer: np.ndarray
+    rows: Rows
+    written: Callable[[], object]
+
+    def __init__(self, key: Any, shape: tuple[int, ...], dtype: np.dtype) -> None:
+        """Creates a builder without a buffer."""
+        super().__init__(key)
+        self.shape = shape
+        self.dtype = dtype
+
+    def put(self, row: int, value: Any) -> None:
+        """Assigns a value to a row of the buffer.
+
+        Raises:
+            UnlikeError: the value has another shape or dtype.
+        """
+        if type(value) is not np.ndarray and not isinstance(value, np.generic):
+            value = as_array(self.key, value)
+        if value.shape != self.shape:
+            raise UnlikeError(
+                f"has shape {value.shape} in component {self.key!r}, and the batch began with {self.shape}; "
+                f"{USE_LIST}"
+            )
+        if value.dtype is not self.dtype and value.dtype != self.dtype:
+            raise UnlikeError(
+                f"has dtype {value.dtype} in component {self.key!r}, and the batch began with {self.dtype}; "
+                f"{USE_LIST}"
+            )
+        self.rows[row] = value
+
+    def finish(self, count: int) -> np.ndarray:
+        """Returns the buffer, or its written part."""
+        self.written()
+        return self.buffer if count == len(self.buffer) else self.buffer[:count]
+
+
+def builder_for(key: Any, value: Any) -> ComponentBuilder:
+    """Returns the builder for the first value of a component.
+
+    Raises:
+        UnlikeError: no batch can hold such a value.
+    """
+    for kind in (str, bytes):
+        if isinstance(value, kind):
+            return _ObjectBuilder(key, kind)
+    number = number_kind(type(value))
+    if number is not None:
+        return _NumberBuilder(key, number)
+    if not isinstance(value, np.generic):
+        value = as_array(key, value)
+    return ArrayBuilder(key, value.shape, value.dtype)
+
+
+def _other_type(key: Any, value: Any, before: str) -> str:
+    return f"has {described(value)} in component {key!r}, and the batch began with {before}; {USE_LIST}"
+
+
+def _would_change(key: Any, value: Any, kind: type) -> str:
+    dtype = np.dtype(NUMBER_DTYPES[kind]).name
+    wide = {int: "int64", float: "float64", complex: "complex128"}[kind]
+    return (
+        f"has {described(value)} in component {key!r}; Python's {kind.__name__} becomes {dtype} in a batch, "
+        f"which would change it. Give the component another type below: MapDataComponent(ds, numpy.{wide}, "
+        f"{key!r}), or set use_list=True"
+    )
 
 
 @final

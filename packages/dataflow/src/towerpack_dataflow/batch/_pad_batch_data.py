@@ -15,9 +15,7 @@ from ..flow._user_code import record_origin
 from ..operators._proxy_flow import ProxyDataFlow
 from ._batch_data import checked_batch_size
 from ._buffer_pool import BatchAllocator, BufferPool
-from ._collate import Collator
-from ._component_builders import ComponentBuilder, builder_for
-from ._exact_arrays import UnlikeError, as_array
+from ._collate import Collator, ComponentBuilder, UnlikeError, as_array, builder_for
 from ._host_share import hosts_of
 
 __all__ = ["PadBatchData", "PaddedBuilder", "Sizes"]

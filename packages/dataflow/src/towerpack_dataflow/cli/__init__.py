@@ -2,9 +2,8 @@
 
 from ._file_commands import add_files
 from ._installed_commands import run_installed
-from ._load_flow import FLOW_HELP, FlowNotFoundError, load_flow
 from ._show_command import add_show
-from ._state_commands import CommandError, add_state
+from ._state_commands import FLOW_HELP, CommandError, FlowNotFoundError, add_state, load_flow
 
 __all__ = [
     "FLOW_HELP",

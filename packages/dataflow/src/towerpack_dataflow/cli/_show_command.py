@@ -12,8 +12,7 @@ from ..augment.flows import augmenting_flow, before_and_after
 from ..sources._from_iterable import as_dataflow
 from ..viz import save_grid, stack_patches
 from ..viz._show_images import images_of
-from ._load_flow import FLOW_HELP, load_flow
-from ._state_commands import CommandError
+from ._state_commands import FLOW_HELP, CommandError, load_flow
 
 __all__ = ["add_show"]
 

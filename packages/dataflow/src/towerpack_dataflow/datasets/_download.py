@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, final
 
 from .._errors import DatasetError, FormatError, extra
-from ..storage._portable_files import lock_file
+from ..storage._atomic_file import lock_file
 
 __all__ = ["DatasetFile", "dataset_folder", "download", "read_members", "require"]
 

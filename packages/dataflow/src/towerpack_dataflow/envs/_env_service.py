@@ -12,9 +12,8 @@ from ..batch import BatchAllocator
 from ..runtime import get_worker_info
 from ..runtime.transport import Channel, PeerGoneError, pack_error
 from ..runtime.worker._task_handler import WorkerService
-from ._step_memory import IDLE
-from ._worker_envs import WorkerEnvs, make_worker_envs
-from ._worker_link import WorkerLink
+from ._space_arrays import IDLE
+from ._worker_envs import WorkerEnvs, WorkerLink, make_worker_envs
 
 __all__ = ["EnvService", "index_range"]
 

@@ -15,9 +15,8 @@ from ..runtime.pool import PoolOptions, WorkerGroup, WorkerHandle
 from ..runtime.transport import Failure, PeerGoneError, unpack_error
 from ..runtime.worker._task_handler import WorkerService
 from ..runtime.worker._worker_process import interrupts_blocked
-from ._space_arrays import SpaceArrays
-from ._step_memory import IDLE, StepMemory
-from ._worker_link import WorkerLink
+from ._space_arrays import IDLE, SpaceArrays, StepMemory
+from ._worker_envs import WorkerLink
 
 __all__ = ["EnvProperties", "EnvWorkers"]
 

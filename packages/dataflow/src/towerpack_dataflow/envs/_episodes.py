@@ -11,8 +11,7 @@ from typing import Any, final
 import numpy as np
 
 from .._errors import EnvError
-from ._space_arrays import Part, SpaceArrays
-from ._step_memory import StepMemory, call_text
+from ._space_arrays import Part, SpaceArrays, StepMemory, call_text
 
 __all__ = ["Episodes", "episode_seed"]
 

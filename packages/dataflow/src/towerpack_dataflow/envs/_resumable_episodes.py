@@ -13,8 +13,7 @@ from gymnasium.vector import AutoresetMode
 
 from .._errors import EnvCallError, StateError
 from ._env_workers import EnvWorkers
-from ._space_arrays import Part
-from ._step_memory import call_text
+from ._space_arrays import Part, call_text
 
 __all__ = ["ActionLog", "ResumableEpisodes", "packed_actions", "unpacked_actions"]
 

@@ -1,4 +1,4 @@
-"""The layout of batches that a flow fills itself, and the dtypes of Python numbers in a batch."""
+"""The layout of batches that a flow fills itself, dtypes of Python numbers, and sizes in bytes."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ __all__ = [
     "Field",
     "NoColumnsError",
     "assembled",
+    "datapoint_size",
+    "duration",
     "number_kind",
     "numbers_array",
     "only_values",
@@ -124,3 +126,29 @@ def only_values(array: np.ndarray) -> bool:
     if isinstance(array, np.ma.MaskedArray):
         return not np.any(np.ma.flatten_mask(np.ma.getmaskarray(array)))
     return type(array) in _WITHOUT_MEANING
+
+
+_NUMBER_BYTES = 8
+
+
+def datapoint_size(value: Any) -> int:
+    """Counts the bytes of a datapoint's values, without Python's overhead: a number counts for 8."""
+    if isinstance(value, (np.ndarray, np.generic)):
+        return int(value.nbytes)
+    if isinstance(value, (str, bytes)):
+        return len(value)
+    if isinstance(value, dict):
+        return sum(map(datapoint_size, value.values()))
+    if isinstance(value, (list, tuple)):
+        return sum(map(datapoint_size, value))
+    return _NUMBER_BYTES
+
+
+def duration(seconds: float) -> str:
+    """Formats seconds as text, in ms or us.
+
+    Example:
+        >>> duration(0.0025), duration(3e-6)
+        ('2.5 ms', '3.0 us')
+    """
+    return f"{1e3 * seconds:.1f} ms" if seconds >= 1e-3 else f"{1e6 * seconds:.1f} us"

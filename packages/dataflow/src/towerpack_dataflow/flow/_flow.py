@@ -11,9 +11,8 @@ from .._errors import FlowDefinitionError, NotAddressableError, UnknownLengthErr
 from . import _flow_state
 from ._columns import Columns
 from ._epoch import Epoch, Position, draw_seed
-from ._find_flows import find_flows, kept_attributes, set_attributes
-from ._node import Effect
-from ._root_pass import begin
+from ._flow_state import begin
+from ._node import Effect, find_flows, kept_attributes, set_attributes
 from ._trace import Origin, Trace
 from ._tree_fingerprint import kept_numbers, tree_text
 from ._user_code import running

@@ -24,10 +24,9 @@ from typing import Any
 
 from .._errors import FlowDefinitionError
 from ._epoch import Epoch, Position
-from ._flow_state import walk
+from ._flow_state import begin, walk
 from ._node import Node
 from ._resume_marks import replayed
-from ._root_pass import begin
 from ._user_code import UserCode, copy_container, run_pass, running
 
 __all__ = ["WrittenFlow", "adapted", "is_steady"]

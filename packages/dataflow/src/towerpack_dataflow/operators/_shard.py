@@ -13,8 +13,8 @@ from .._errors import ArgumentError, NotAddressableError, StateError
 from ..flow._columns import Columns
 from ..flow._epoch import Epoch
 from ..flow._flow import DataFlow
+from ..flow._flow_state import lengths
 from ..flow._node import DROPPED, Effect
-from ..flow._root_pass import lengths
 from ..flow._trace import Origin
 from ..flow._tree_fingerprint import known_length
 from ._proxy_flow import ProxyDataFlow

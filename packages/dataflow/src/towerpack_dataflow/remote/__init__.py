@@ -9,9 +9,9 @@ except ImportError as error:
     ) from error
 
 from ..formats.encoding import pack_message, unpack_message
+from ._link import CurveKeys
 from ._remote_data import RemoteDataZMQ
 from ._sender import DataFlowSender, send_dataflow_zmq
-from ._sockets import CurveKeys
 
 __all__ = [
     "CurveKeys",

@@ -14,8 +14,7 @@ from .. import _argument_checks as arguments
 from .._errors import ArgumentError
 from ..flow._flow import DataFlow
 from ..formats.encoding import MAX_MESSAGE_BYTES
-from ._link import Arrival, Link, LinkOptions
-from ._sockets import CurveKeys, checked_address, new_context
+from ._link import Arrival, CurveKeys, Link, LinkOptions, checked_address, new_context
 
 __all__ = ["Receiver", "RemoteDataZMQ"]
 

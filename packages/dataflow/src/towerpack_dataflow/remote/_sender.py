@@ -15,9 +15,8 @@ from .. import _argument_checks as arguments
 from .._errors import ArgumentTypeError
 from ..formats.encoding import pack_message
 from ..storage import snapshot
-from ._shard_queue import Payload
-from ._shard_server import ShardServer
-from ._sockets import CurveKeys, admit, checked_address, listening_socket, new_context
+from ._link import CurveKeys, admit, checked_address, listening_socket, new_context
+from ._shard_server import Payload, ShardServer
 
 __all__ = ["DataFlowSender", "send_dataflow_zmq"]
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from .._errors import ArgumentError, SegmentError
-from ..storage._portable_files import NOT_INHERITED
+from ..storage._atomic_file import NOT_INHERITED
 from ._segments import CONTENTS, LOCK, Segment, Segments, checksum, segment_name
 
 __all__ = [

@@ -20,7 +20,7 @@ from typing import Any, final
 import numpy as np
 
 from .._errors import ArgumentError
-from ..storage._portable_files import NO_LINK, NOT_INHERITED, lock_file
+from ..storage._atomic_file import NO_LINK, NOT_INHERITED, lock_file
 from ._array_specs import ArraySpec
 
 __all__ = ["CONTENTS", "LOCK", "MappedRing", "Segment", "Segments", "checksum", "least_rows", "segment_name"]

@@ -11,8 +11,8 @@ from .. import _argument_checks as arguments
 from .._errors import ArgumentError
 from ..batch import BufferPool
 from ._array_specs import ArraySpec, Nested, named, nested
-from ._episode_links import EpisodeLinks
 from ._memory_layout import TERMINATED
+from ._sampling import EpisodeLinks
 
 __all__ = ["BatchArrays", "TransitionBatch", "TransitionReader"]
 

@@ -10,7 +10,7 @@ from time import perf_counter, thread_time
 from typing import NamedTuple, final
 
 from .._errors import ArgumentTypeError
-from ..flow._datapoint_size import datapoint_size, duration
+from ..flow._columns import datapoint_size, duration
 from ..flow._epoch import Epoch
 from ..flow._flow import DataFlow
 from ..storage import SharedListPickle, dump_by_value

@@ -7,7 +7,7 @@ import weakref
 from typing import final
 
 from .._errors import StorageError
-from ._portable_files import read_at
+from ._atomic_file import read_at
 from ._printable_url import URL, as_url, is_local, lasting_url
 from ._remote_bytes import remote_bytes
 from ._stored_file import StoredFile

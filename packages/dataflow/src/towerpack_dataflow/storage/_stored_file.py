@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any, Protocol, final
 
 from .._errors import FormatError, StorageError
-from ._portable_files import read_into
+from ._atomic_file import read_into
 from ._printable_url import lasting_url, printable
 
 __all__ = ["StoredBytes", "StoredFile", "StoredStream"]

@@ -16,8 +16,7 @@ from typing import final
 
 from .. import _argument_checks as arguments
 from .._errors import CacheError, StorageError
-from ._atomic_file import create_file, remove_unlocked
-from ._portable_files import NO_LINK, NOT_INHERITED, lock_file
+from ._atomic_file import NO_LINK, NOT_INHERITED, create_file, lock_file, remove_unlocked
 from ._printable_url import URL
 from ._stored_file import StoredBytes, StoredFile
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..batch import refit
-from ._compared_values import ConformanceError, same, shortened
+from ._check_dataflow import ConformanceError, same, shortened
 
 __all__ = ["check_elastic"]
 

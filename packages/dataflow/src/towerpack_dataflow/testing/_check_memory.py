@@ -11,7 +11,7 @@ from typing import Any, final
 
 import numpy as np
 
-from ._compared_values import ConformanceError, same
+from ._check_dataflow import ConformanceError, same
 
 __all__ = ["check_memory"]
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 
-from ._compared_values import ConformanceError, shortened
+from ._check_dataflow import ConformanceError, shortened
 
 __all__ = ["check_vector_env"]
 

@@ -1,7 +1,10 @@
 """Reads a flow and moves its datapoints into the graph in a thread, ahead of the steps."""
 
-from ._fast_callable import fast_callable
-from ._flow_protocol import (
+from ._flow_reader import (
+    FlowReader,
+    Position,
+    Reader,
+    RefittedState,
     as_flow,
     flow_batch_size,
     flow_size,
@@ -12,22 +15,22 @@ from ._flow_protocol import (
     is_sharded,
     loaded_position,
     needs_no_training,
+    refit_position,
     seed_flow,
     unread_state,
 )
-from ._flow_reader import FlowReader, Position, Reader
 from ._input_status import Activity, Buffer, InputStatus, ThreadActivity
-from ._measured_flow import MeasuredFlow
-from ._one_session import OneSession, ends_run_on_error
-from ._prefetch_loop import BufferClosed, PrefetchLoop, rest_after_put
-from ._refit_position import RefittedState, refit_position
-from ._session_errors import (
+from ._one_session import (
     END_OF_DATA,
     LOST_SESSION,
+    OneSession,
     SessionClosedError,
     close_in_time,
+    ends_run_on_error,
+    fast_callable,
     session_may_be_closed,
 )
+from ._prefetch_loop import BufferClosed, PrefetchLoop, rest_after_put
 from ._session_thread import BufferOps, SessionThread
 
 __all__ = [
@@ -39,7 +42,6 @@ __all__ = [
     "BufferOps",
     "FlowReader",
     "InputStatus",
-    "MeasuredFlow",
     "OneSession",
     "Position",
     "PrefetchLoop",

@@ -4,18 +4,250 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NoReturn, Protocol, final
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple, NoReturn, Protocol, final
 
-from towerpack_dataflow import DataFlow, DataFlowTerminated
+import numpy as np
+
+from towerpack_dataflow import DataFlow, DataFlowTerminated, refit
 
 from .._errors import DatapointError, EmptyFlowError, FlowEndError, FlowPreemptionError
 from ..specs import Array
-from ._flow_protocol import in_itself, is_live, no_state, state_of
 
-__all__ = ["FlowReader", "Position", "Reader"]
+__all__ = [
+    "FlowReader",
+    "Position",
+    "Reader",
+    "RefittedState",
+    "as_flow",
+    "flow_batch_size",
+    "flow_size",
+    "flow_state",
+    "in_itself",
+    "is_endless",
+    "is_live",
+    "is_sharded",
+    "loaded_position",
+    "needs_no_training",
+    "no_state",
+    "refit_position",
+    "seed_flow",
+    "state_of",
+    "unread_state",
+]
 
 _log = logging.getLogger("towerpack_inputsource")
+
+
+def as_flow(flow: Any) -> Iterable[Any]:
+    """Checks that a source can read a flow repeatedly, and returns it.
+
+    Raises:
+        TypeError: the flow is not iterable, gives only one pass, contains arrays instead of datapoints, or is
+            a dataset of `tf.data`.
+    """
+    if not hasattr(flow, "__iter__"):
+        raise TypeError(
+            f"An input source reads a DataFlow or another iterable, but received {flow!r}."
+            + (
+                " For a function that returns an iterator, write DataFromGenerator(it)."
+                if callable(flow)
+                else ""
+            )
+        )
+    if hasattr(flow, "element_spec"):  # detected by name, without TensorFlow
+        raise TypeError(
+            f"Received {flow!r}, which only TensorFlow can iterate over in a graph. Write "
+            "TFDatasetInput(dataset), in a TrainConfig as data= instead of dataflow=."
+        )
+    if _is_columns(flow):
+        raise TypeError(
+            f"Received {_columns(flow)}, but each datapoint must be a list of components. For arrays with "
+            "one example per row, write DataFromArrays([images, labels]), and BatchData(flow, 32) for "
+            "batches."
+        )
+    if hasattr(flow, "__next__"):
+        raise TypeError(
+            f"Received the iterator {flow!r}, which allows only one pass. Pass a list, or a DataFlow such "
+            "as DataFromGenerator(function)."
+        )
+    return flow  # type: ignore[no-any-return]
+
+
+def _is_columns(flow: Any) -> bool:
+    """Returns whether an object contains arrays instead of datapoints, without reading it."""
+    if isinstance(flow, np.ndarray):
+        return True
+    return isinstance(flow, (list, tuple)) and bool(flow) and isinstance(flow[0], np.ndarray)
+
+
+def _columns(flow: Any) -> str:
+    if isinstance(flow, np.ndarray):
+        return f"an array of shape {flow.shape}"
+    return f"a {type(flow).__name__} of {len(flow)}, the first of them an array of shape {flow[0].shape}"
+
+
+def seed_flow(flow: Any, seed: int) -> None:
+    """Seeds a flow that supports seeds; other iterables are ignored."""
+    if hasattr(flow, "seed"):
+        flow.seed(seed)
+
+
+def flow_size(flow: Any) -> int | None:
+    """Returns the number of datapoints in a pass, or None if it is unknown."""
+    try:
+        return len(flow)
+    except (TypeError, NotImplementedError):
+        return None
+
+
+def flow_batch_size(flow: Any) -> int | None:
+    """Returns the length of the first axis of all components, or None if it is unknown."""
+    return getattr(flow, "fixed_batch_size", None)
+
+
+def is_endless(flow: Any) -> bool:
+    """Returns whether passes of a flow never end, from its attribute `endless`."""
+    return bool(getattr(flow, "endless", False))
+
+
+def is_live(flow: Any) -> bool:
+    """Returns whether a flow's datapoints are created while it is read, so that it has no position.
+
+    A live flow has the attribute `live`. Its `state_dict()`, if any, is its own state instead of a position.
+    """
+    return bool(getattr(flow, "live", False))
+
+
+def needs_no_training(flow: Any) -> bool:
+    """Returns whether no datapoint of a flow waits for steps that use earlier ones."""
+    return isinstance(flow, (list, tuple)) or bool(getattr(in_itself(flow), "addressable", False))
+
+
+def is_sharded(flow: Any) -> bool | None:
+    """Returns whether a flow gives one process's share of an order; None if unknown."""
+    return getattr(flow, "sharded", None)
+
+
+def no_state() -> Any:
+    """Returns the state of a flow without one."""
+    return None
+
+
+def in_itself(flow: Any) -> Any:
+    """Returns the flow that a wrapper names in `reads`, or the flow itself."""
+    return getattr(flow, "reads", flow)
+
+
+def state_of(flow: Any) -> Callable[[], Any]:
+    """Returns the function that returns a flow's state."""
+    return getattr(flow, "state_dict", no_state)
+
+
+def flow_state(flow: Any, position: Any) -> dict[str, Any]:
+    """Returns the state of a flow for a source to save: the position, or the state of a live flow.
+
+    Args:
+        flow: the flow.
+        position: its position; ignored for a live flow.
+    """
+    return {"live": state_of(flow)() or {}} if is_live(flow) else {"flow": position}
+
+
+def unread_state(flow: Any, loaded: Any) -> dict[str, Any]:
+    """Returns the state to save for a flow that has not been read yet.
+
+    Args:
+        flow: the flow.
+        loaded: the state that the source will load into it; None if nothing.
+    """
+    if is_live(flow) and loaded is not None:
+        return {"live": loaded}
+    return flow_state(flow, state_of(flow)() if loaded is None else loaded)
+
+
+def loaded_position(flow: Any, state: Mapping[str, Any]) -> Any:
+    """Returns the state to load into a flow, from a source's state; None if there is none.
+
+    Raises:
+        ValueError: the state was not saved by a source over this kind of flow.
+    """
+    wanted = "live" if is_live(flow) else "flow"
+    if wanted == "live" and set(state) == {"flow"}:
+        _log.info("%r is live; ignoring the position in the saved state.", flow)
+        return None
+    if set(state) != {wanted}:
+        kind = "reads a live flow" if wanted == "live" else "reads a flow with a position"
+        raise ValueError(
+            f"Received a state with {sorted(state)}, but a source that {kind} saves [{wanted!r}]. "
+            "The run that saved it probably used another input source or another kind of flow."
+        )
+    loaded = state[wanted]
+    if wanted == "live" and not loaded:
+        return None
+    if loaded is not None and not hasattr(flow, "load_state_dict"):
+        raise ValueError(
+            f"The state contains {'a state' if wanted == 'live' else 'a position'}, but {flow!r} has no "
+            "load_state_dict() to restore it. Use the kind of flow with which the state was saved."
+        )
+    return loaded
+
+
+@final
+class RefittedState(NamedTuple):
+    """A state translated for a source with other batches.
+
+    Attributes:
+        state: the state to load.
+        was: datapoints in a batch of all processes together, when the state was saved.
+        batch: datapoints in such a batch now.
+        next_then: number of the next batch within the pass, when the state was saved.
+        next_now: number of the next batch now.
+        seen: datapoints of the pass that all processes together have already used.
+    """
+
+    state: dict[str, Any]
+    was: int
+    batch: int
+    next_then: int
+    next_now: int
+    seen: int
+
+
+def refit_position(flow: Any, state: Mapping[str, Any]) -> RefittedState | None:
+    """Translates the state of a flow saved by a source for loading into another flow.
+
+    Args:
+        flow: the flow that the source reads.
+        state: the state of a source over a flow with another number of shards or another batch size.
+
+    Returns:
+        The translated state, or None if the batches of either flow are unknown.
+
+    Raises:
+        towerpack_dataflow.StateError: the batches differ, and the flow does not divide data in a known order.
+    """
+    flow, position = in_itself(flow), state.get("flow")
+    if not isinstance(flow, DataFlow) or is_live(flow) or not isinstance(position, Mapping):
+        return None
+    theirs, ours = _batches(position), _batches(flow.state_dict())
+    place = next((place for place in ours if place in theirs), None)
+    if place is None:
+        return None
+    was, batch, first = theirs[place], ours[place], int(position["index"])
+    marked = place in position.get("marks", {})
+    fitted = refit(flow, position) if was != batch or marked else dict(position)
+    index = int(fitted["index"])
+    # The last number of a batches' mark is the index of the first batch's first datapoint.
+    [*_, seen] = fitted.get("marks", {}).get(place, [index * batch])
+    return RefittedState({**state, "flow": fitted}, was, batch, first, index, int(seen))
+
+
+def _batches(position: Mapping[str, Any]) -> dict[str, int]:
+    """Returns the total batch sizes over all shards of the flows in a tree, by place, root first."""
+    facts = position.get("flow") or {}
+    return {place: fact["batch_size"] for place, fact in facts.items() if "batch_size" in fact}
+
 
 # The `state_dict()` of a flow; None for a flow that has no position.
 Position = Any

@@ -1,20 +1,129 @@
-"""Limits each source to one live session, and each flow to one reader."""
+"""Sessions: one at a time for each source, with fast calls, and with classified errors."""
 
 from __future__ import annotations
 
 import contextlib
+import functools
+import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, final
 
 import tensorflow.compat.v1 as tf
+from tensorflow.core.protobuf import config_pb2
 
 from towerpack_dataflow import DataFlow, flows_read_here
 
 from .._errors import SetupError
-from ._flow_protocol import in_itself
+from ._flow_reader import in_itself
 
-__all__ = ["OneSession", "ends_run_on_error"]
+__all__ = [
+    "END_OF_DATA",
+    "LOST_SESSION",
+    "QUEUE_CLOSED",
+    "OneSession",
+    "SessionClosedError",
+    "close_in_time",
+    "ends_run_on_error",
+    "fast_callable",
+    "session_may_be_closed",
+]
+
+# A monitored session treats the first as a normal end, and creates a new session after the others.
+END_OF_DATA: tuple[type[Exception], ...] = (tf.errors.OutOfRangeError,)
+LOST_SESSION: tuple[type[Exception], ...] = (tf.errors.AbortedError, tf.errors.UnavailableError)
+# The errors of a put to a closed queue, and of any op during the closing of its session.
+QUEUE_CLOSED: tuple[type[Exception], ...] = (tf.errors.CancelledError, tf.errors.AbortedError)
+# A closed session raises either of them with one of these texts; both types also have other causes.
+_REFUSALS: tuple[type[Exception], ...] = (RuntimeError, tf.errors.FailedPreconditionError)
+_WORDS = ("closed session", "session is closed", "session has been closed", "session was closed")
+
+# The maximum time to wait for the closing of a session, which takes milliseconds unless an op is stuck.
+_CLOSE_SECONDS = 2.0
+
+
+class SessionClosedError(Exception):
+    """An op was run in a closed session."""
+
+
+@contextlib.contextmanager
+def session_may_be_closed() -> Iterator[None]:
+    """Raises a `SessionClosedError` if an op failed because its session or queue is closed.
+
+    Raises:
+        SessionClosedError: the session is closed; the cause is TensorFlow's error.
+    """
+    try:
+        yield
+    except QUEUE_CLOSED as error:
+        raise SessionClosedError from error
+    except _REFUSALS as error:
+        text = str(error).lower()
+        if any(words in text for words in _WORDS):
+            raise SessionClosedError from error
+        raise
+
+
+def close_in_time(session: tf.Session) -> None:
+    """Makes `session.close()` return even if an op never ends; call it when the session is created.
+
+    TensorFlow's method waits for ops that it cannot cancel, such as Python code called by a dataset; so does
+    the deletion of the session. Here a thread closes the session and keeps a reference to it until then.
+    """
+    close = session.close
+    if "close" in vars(session):
+        return  # done by another source
+
+    def close_aside() -> None:
+        thread = threading.Thread(target=close, name="towerpack-close", daemon=True)
+        thread.start()
+        thread.join(_CLOSE_SECONDS)
+        vars(session).pop("close", None)
+
+    session.close = close_aside
+
+
+def fast_callable(
+    session: tf.Session,
+    ops: Sequence[tf.Operation] = (),
+    feeds: Sequence[tf.Tensor] = (),
+    fetches: Sequence[tf.Tensor] = (),
+    options: tf.RunOptions | None = None,
+) -> Callable[..., list[Any]]:
+    """Returns a function that runs ops in a session, like `session.make_callable` with less overhead.
+
+    With a feed list, make_callable() calls Session.run(), which rebuilds the feed dict in each call; without
+    one, TensorFlow looks up ops and fetches by name in each call. The callable that Keras has used since
+    TensorFlow 1.6 is identified by a number and does neither; remote sessions may not support it.
+
+    TensorFlow's callable is made at the first call: it prunes and optimises the whole graph, which takes a
+    second for a graph with a thousand variables.
+
+    Args:
+        session: the session of each call; its graph may be final.
+        ops: ops to run.
+        feeds: tensors to feed with the arguments of the function, in this order.
+        fetches: tensors to return, as a list of values.
+        options: options of each call that need no metadata. They are ignored by a session that does not
+            support such callables.
+    """
+    wanted = config_pb2.CallableOptions(
+        feed=[tensor.name for tensor in feeds],
+        fetch=[tensor.name for tensor in fetches],
+        target=[op.name for op in ops],
+        run_options=options,
+    )
+
+    @functools.cache
+    def make() -> Callable[..., Any]:
+        try:
+            return session._make_callable_from_options(wanted)  # type: ignore[no-any-return]
+        except (AttributeError, tf.errors.UnimplementedError):
+            run = session.make_callable([list(fetches), list(ops)], list(feeds) or None)
+            return lambda *values: run(*values)[0]
+
+    return lambda *values: make()(*values)
+
 
 _CLAIM = "_towerpack_reader"
 _MEMBERS_LOOKED_AT = 64

@@ -11,11 +11,10 @@ from typing import Any, Protocol, final
 import tensorflow.compat.v1 as tf
 
 from .._errors import CLOSED_TOO_EARLY, NotRunningError
-from ._fast_callable import fast_callable
 from ._flow_reader import Position, Reader
 from ._input_status import Activity, Buffer, InputStatus
+from ._one_session import QUEUE_CLOSED, SessionClosedError, fast_callable, session_may_be_closed
 from ._prefetch_loop import BufferClosed, PrefetchLoop, rest_after_put
-from ._session_errors import QUEUE_CLOSED, SessionClosedError, session_may_be_closed
 
 __all__ = ["BufferOps", "SessionThread"]
 

@@ -1,8 +1,8 @@
 """Sources with a queue in the graph, filled by a thread or by the training."""
 
 from ._batch_queue_input import BatchQueueInput
+from ._flow_queue_input import ZMQInput
 from ._queue_input import QueueInput
 from ._rollout_input import RolloutInput
-from ._zmq_input import ZMQInput
 
 __all__ = ["BatchQueueInput", "QueueInput", "RolloutInput", "ZMQInput"]

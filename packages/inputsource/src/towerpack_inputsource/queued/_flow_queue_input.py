@@ -1,15 +1,16 @@
-"""The base class of sources with a queue: a flow, the queue's ops, and the thread of each session."""
+"""Sources with a queue filled by a thread: their base class, the ops of the queue, and input from senders."""
 
 from __future__ import annotations
 
-import abc
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, final
 
 import tensorflow.compat.v1 as tf
 
-from .._source import NO_PAUSE, InputSource
+from .._errors import SetupError, SpecError
+from .._source import NO_PAUSE, InputSource, check_at_least, make_counter
 from ..prefetch import (
     END_OF_DATA,
     LOST_SESSION,
@@ -30,18 +31,163 @@ from ..prefetch import (
     seed_flow,
     unread_state,
 )
-from ..specs import compile_check, component_of
-from ._queue_capacity import default_capacity
-from ._queue_ops import QueueOps
+from ..specs import compile_check, component_of, with_batch_size
 
-__all__ = ["FlowQueueInput"]
+__all__ = ["FlowQueueInput", "QueueOps", "ZMQInput", "default_capacity"]
+
+# Many small datapoints are used while the thread makes the next ones, but their memory stays small.
+_CAPACITY, _MOST_SMALL, _BYTES_OF_SMALL = 50, 256, 1 << 22
+# The assumed size of an axis that the specs leave open.
+_OPEN_AXIS = 128
+
+
+def default_capacity(specs: Sequence[tf.TensorSpec]) -> int:
+    """Returns 50, or up to 256 if datapoints are known to be so small that 4 MB suffice.
+
+    Args:
+        specs: the components of a datapoint.
+
+    Example:
+        >>> batch = tf.TensorSpec([None, 64], tf.float32), tf.TensorSpec([None], tf.int32)
+        >>> default_capacity(batch), default_capacity([tf.TensorSpec([32, 224, 224, 3], tf.uint8)])
+        (126, 50)
+    """
+    sizes = [_known_bytes(spec) for spec in specs]
+    return max(_CAPACITY, min(_MOST_SMALL, int(_BYTES_OF_SMALL / max(1, sum(sizes)))))
+
+
+def _known_bytes(spec: tf.TensorSpec) -> float:
+    """Returns the size of a component; infinity if it is unknown."""
+    if spec.shape.rank is None or spec.dtype == tf.string:
+        return math.inf
+    axes = [_OPEN_AXIS if axis is None else axis for axis in spec.shape.as_list()]
+    return float(math.prod(axes) * spec.dtype.size)
+
+
+_WITHOUT_HOOKS = (
+    "{0} was set up in the graph of this session, but its hooks() were not requested. Therefore its queue "
+    "stays empty, and a run that takes its data waits forever: create the session with hooks=source.hooks()."
+)
+
+
+@final
+class QueueOps:
+    """A queue between the thread and the steps; see `BufferOps` for each op.
+
+    Args:
+        specs: the components of a put; each dequeue gives the same, or `batch_size` of them.
+        queue: a queue to use, or None for a new one.
+        capacity: capacity of a new queue.
+        source: name of the source, for messages.
+
+    Raises:
+        SpecError: the given queue has other dtypes than the specs.
+        SetupError: the given queue belongs to another graph.
+    """
+
+    label = "queue"
+
+    def __init__(self, specs: Sequence[tf.TensorSpec], queue: Any, capacity: int, source: str) -> None:
+        self._queue = queue = _new_queue(specs, capacity) if queue is None else _checked_queue(specs, queue)
+        # First, so that no component can take the name used for the summary's tag.
+        self.size = queue.size(name="queue_size")
+        # A shared collection name, without an import: a training averages the scalars of this collection.
+        tf.add_to_collection("MOVING_SUMMARIES", self.size)
+        self.placeholders = [tf.placeholder(spec.dtype, spec.shape, spec.name) for spec in specs]
+        self.enqueue = queue.enqueue(self.placeholders, name="enqueue")
+        self.stacks: list[tf.Tensor] = []
+        self.enqueue_many: tf.Operation | None = None
+        self.in_order = queue.queue_ref.op.type in {"FIFOQueueV2", "PaddingFIFOQueueV2"}
+        if self.in_order:
+            self.stacks = [_stack_of(spec) for spec in specs]
+            self.enqueue_many = queue.enqueue_many(self.stacks, name="enqueue_many")
+        self.end = queue.close(name="end")
+        self.abort = queue.close(cancel_pending_enqueues=True, name="abort")
+        self.drop = tf.group(queue.dequeue(name="dropped"), name="drop")
+        self._count = make_counter("taken")
+        self.taken = self._count.read_value()
+        self.zero = self._count.initializer
+        # A closed queue cannot be reopened, but a destroyed one is recreated by the next op on it.
+        destroy = tf.raw_ops.DestroyResourceOp(resource=queue.queue_ref, ignore_lookup_error=True)
+        self.renew = tf.group(destroy, self.zero, name="renew")
+        bound = queue.queue_ref.op.get_attr("capacity")
+        self.capacity: int | None = bound if bound > 0 else None
+        warning = tf.constant(_WITHOUT_HOOKS.format(source), name="without_hooks")
+        self._warn: tf.Operation = tf.raw_ops.PrintV2(input=warning, output_stream="stderr")
+        # Monitored sessions run these once, at their creation.
+        tf.add_to_collection(tf.GraphKeys.TABLE_INITIALIZERS, self._warn)
+
+    def expect_hooks(self) -> None:
+        """Disables the warning of new sessions, since the hooks were requested."""
+        self._warn.graph.get_collection_ref(tf.GraphKeys.TABLE_INITIALIZERS).remove(self._warn)
+
+    def dequeue(self, specs: Sequence[tf.TensorSpec]) -> list[tf.Tensor]:
+        """Adds a dequeue of the next datapoint to the current graph, with the declared shapes."""
+        tensors = _as_list(self._queue.dequeue(name="dequeue"))
+        return self._counted(tensors, 1, specs)
+
+    def take_batch(self, specs: Sequence[tf.TensorSpec], batch_size: int, rest: bool) -> list[tf.Tensor]:
+        """Adds a dequeue of the next `batch_size` datapoints, stacked.
+
+        Args:
+            specs: the specs of the batch.
+            batch_size: number of datapoints.
+            rest: whether the last batch may be smaller.
+        """
+        if not rest:
+            return self._counted(_as_list(self._queue.dequeue_many(batch_size)), batch_size, specs)
+        tensors = _as_list(self._queue.dequeue_up_to(batch_size))
+        return self._counted(tensors, tf.shape(tensors[0], out_type=tf.int64)[0], specs)
+
+    def _counted(
+        self, tensors: list[tf.Tensor], count: Any, specs: Sequence[tf.TensorSpec]
+    ) -> list[tf.Tensor]:
+        # Counted in the graph, at no measurable cost: the thread does not know when a waiting put completed.
+        with tf.control_dependencies(tensors):
+            counted = self._count.assign_add(count, read_value=False)
+        with tf.control_dependencies([counted]):
+            tensors = [tf.identity(tensor, spec.name) for tensor, spec in zip(tensors, specs)]
+        for tensor, spec in zip(tensors, specs):
+            tensor.set_shape(spec.shape)
+        return tensors
+
+
+def _stack_of(spec: tf.TensorSpec) -> tf.Tensor:
+    return tf.placeholder(spec.dtype, tf.TensorShape([None]).concatenate(spec.shape), f"{spec.name}_stack")
+
+
+def _new_queue(specs: Sequence[tf.TensorSpec], capacity: int) -> tf.queue.FIFOQueue:
+    shapes = [spec.shape for spec in specs]
+    known = all(shape.is_fully_defined() for shape in shapes)
+    return tf.queue.FIFOQueue(
+        capacity, [spec.dtype for spec in specs], shapes if known else None, name="queue"
+    )
+
+
+def _checked_queue(specs: Sequence[tf.TensorSpec], queue: Any) -> Any:
+    dtypes = [spec.dtype for spec in specs]
+    if list(queue.dtypes) != dtypes:
+        raise SpecError(
+            f"The given queue holds {[dtype.name for dtype in queue.dtypes]}, but the specs declare "
+            f"{[dtype.name for dtype in dtypes]}. Make the queue with one dtype per spec, in their order."
+        )
+    if queue.queue_ref.graph is not tf.get_default_graph():
+        raise SetupError(
+            "The given queue belongs to a different graph than that of setup(). Create it in the same graph."
+        )
+    return queue
+
+
+def _as_list(tensors: Any) -> list[tf.Tensor]:
+    return list(tensors) if isinstance(tensors, (list, tuple)) else [tensors]
+
 
 # A put is at most this part of the queue, so that steps find datapoints in it meanwhile.
 _PARTS_OF_QUEUE, _MOST_STACKED = 4, 64
 
 
 class FlowQueueInput(InputSource):
-    """Reads a flow into a queue with a thread. Subclasses define the specs of a put and the ops of a dequeue.
+    """Reads a flow into a queue with a thread. Subclasses may change the specs of a put, and the dequeue.
 
     Args:
         df: a DataFlow, or another re-iterable object.
@@ -93,9 +239,13 @@ class FlowQueueInput(InputSource):
         name = type(self).__name__
         return InputStatus(name) if self._thread is None else self._thread.status(name)
 
-    @abc.abstractmethod
     def _datapoint_specs(self, specs: tuple[tf.TensorSpec, ...]) -> Sequence[tf.TensorSpec]:
-        """Returns the specs of the flow's datapoints."""
+        """Returns the specs of the flow's datapoints; by default those of a dequeue."""
+        return specs
+
+    def _get_input_tensors(self, specs: tuple[tf.TensorSpec, ...]) -> Sequence[tf.Tensor]:
+        with tf.device("/cpu:0"), tf.name_scope(type(self).__name__):
+            return self._ops.dequeue(specs)
 
     def _datapoints_in(self, dequeues: int) -> int:
         """Returns the maximum number of the flow's datapoints that `dequeues` dequeues consume."""
@@ -168,6 +318,55 @@ class FlowQueueInput(InputSource):
     def _finish(self) -> None:
         if self._thread is not None:
             self._thread.finish()
+
+
+@final
+class ZMQInput(FlowQueueInput):
+    """Prefetches datapoints sent by `send_dataflow_zmq` on other machines or processes into a queue.
+
+    It is a `QueueInput` over a `towerpack_dataflow.remote.RemoteDataZMQ`; see its docstring for the
+    guarantees: each datapoint goes to exactly one receiver. Like any live flow, it has no position: a resumed
+    run uses the datapoints that the senders send then. Needs the extra `[remote]`.
+
+    Args:
+        addrs: the addresses of one or more senders: `"tcp://192.168.0.5:5555"`.
+        hwm: the maximum number of datapoints per sender that are buffered here or in transit.
+        capacity: number of datapoints in the queue.
+        infinite: continue with the senders' next pass. Otherwise the run ends at the end of a pass.
+        batch_size: length of the first axis of all components, if it is the same in all batches; it then
+            becomes part of the tensors' shapes.
+        options: further arguments of `RemoteDataZMQ`: `prefetch_bytes`, `max_bytes`, `timeout`, `keys`.
+
+    Raises:
+        ImportError: pyzmq or msgpack is not installed; the message names the extra.
+        ValueError: an address is invalid, or the capacity is below 1.
+
+    Example:
+        >>> source = ZMQInput(["tcp://192.168.0.5:5555", "tcp://192.168.0.6:5555"], batch_size=256)
+        >>> source.size() is None
+        True
+    """
+
+    def __init__(
+        self,
+        addrs: str | Sequence[str],
+        hwm: int = 50,
+        *,
+        capacity: int = 5,
+        infinite: bool = True,
+        batch_size: int | None = None,
+        **options: Any,
+    ) -> None:
+        from towerpack_dataflow.remote import RemoteDataZMQ
+
+        check_at_least(1, "capacity", capacity, "the number of datapoints to prefetch")
+        if batch_size is not None:
+            check_at_least(1, "batch_size", batch_size, "the length of the first axis")
+        super().__init__(RemoteDataZMQ(addrs, hwm=hwm, **options), capacity, infinite)
+        self._batch_size = batch_size
+
+    def _narrowed(self, specs: tuple[tf.TensorSpec, ...]) -> tuple[tf.TensorSpec, ...]:
+        return with_batch_size(specs, self._batch_size)
 
 
 @final

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any, final
 
 import tensorflow.compat.v1 as tf
@@ -68,10 +68,3 @@ class QueueInput(FlowQueueInput):
 
     def _narrowed(self, specs: tuple[tf.TensorSpec, ...]) -> tuple[tf.TensorSpec, ...]:
         return with_batch_size(specs, flow_batch_size(self._flow))
-
-    def _datapoint_specs(self, specs: tuple[tf.TensorSpec, ...]) -> Sequence[tf.TensorSpec]:
-        return specs
-
-    def _get_input_tensors(self, specs: tuple[tf.TensorSpec, ...]) -> Sequence[tf.Tensor]:
-        with tf.device("/cpu:0"), tf.name_scope("QueueInput"):
-            return self._ops.dequeue(specs)

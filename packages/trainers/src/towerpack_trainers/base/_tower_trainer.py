@@ -17,14 +17,13 @@ from towerpack_layers import TowerContext
 from .._errors import ConfigError, TrainerStateError
 from ..config import FlowPositions
 from ..optimize import compile_training_towers, leave_fusion_to_xla
-from ..predict._prediction_towers import PredictionTowers
 from ..reports import InputOverhead, StepOnHeldBatch, explain_step
 from ..session import SingleProcess, seed_data
 from ..towers._builder import CrossTowerSum
 from ..towers._devices import are_gpus, check_devices
 from ..towers._evaluation_tower import EvaluationTower, ParallelEvaluation, round_robin
 from ..towers._model_desc import ModelDesc
-from ..towers._predictor import Predictor
+from ..towers._predictor import PredictionTowers, Predictor
 from ..towers._tower import TowerFunc, no_moving_summaries
 from ._trainer import Trainer
 

@@ -16,7 +16,8 @@ import tensorflow.compat.v1 as tf
 from towerpack_callbacks import add_moving_summary
 
 from .._argument_checks import check_function, check_number, compile_regex
-from ._gradient_values import (
+from ._optimizer_wrappers import ProxyOptimizer, in_branch
+from ._optimizers import (
     Pairs,
     check_pairs,
     describe_rows,
@@ -25,7 +26,6 @@ from ._gradient_values import (
     values_of,
     variable_name,
 )
-from ._optimizer_wrappers import ProxyOptimizer, in_branch
 
 __all__ = [
     "CheckGradient",

@@ -9,7 +9,7 @@ import attrs
 import tensorflow.compat.v1 as tf
 
 from .._argument_checks import at_least, check_function, check_number, check_optimizer
-from ._gradient_values import Pairs, check_pairs, map_values, values_of
+from ._optimizers import Pairs, check_pairs, map_values, values_of
 
 __all__ = [
     "AccumGradOptimizer",

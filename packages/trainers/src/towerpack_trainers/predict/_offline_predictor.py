@@ -13,10 +13,9 @@ from towerpack_layers import TowerContext
 from .._errors import ConfigError, TrainerStateError
 from ..session import configure_process, create_session
 from ..towers._devices import check_devices
-from ..towers._predictor import Predictor, make_predictor
+from ..towers._predictor import Predictor, add_prediction_tower, device_name, make_predictor
 from ..towers._tower import Tower
 from ._predict_config import PredictConfig
-from ._prediction_towers import add_prediction_tower, device_name
 
 __all__ = [
     "DataParallelOfflinePredictor",

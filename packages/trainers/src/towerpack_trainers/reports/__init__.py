@@ -1,6 +1,6 @@
 """Reports on a running training: the bottleneck, stalls, and the environment."""
 
-from ._environment import collect_env_info, record_run
+from ._describe_training import collect_env_info, record_run
 from ._input_overhead import InputOverhead, StepOnHeldBatch
 from ._input_report import (
     Bottleneck,

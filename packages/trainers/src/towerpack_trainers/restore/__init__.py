@@ -1,15 +1,15 @@
 """The initial values of a run, and the contents of its checkpoints."""
 
-from ._run_state import RunState
-from ._session_init import DictRestore, SaverRestore, SessionInit, SmartInit
-from ._starting_point import (
+from ._run_state import (
     FreshStart,
     LoadedStart,
     ResumedStart,
+    RunState,
     StartingPoint,
     check_resume_allow,
     find_starting_point,
 )
+from ._session_init import DictRestore, SaverRestore, SessionInit, SmartInit
 from ._variable_differences import match_variables
 
 __all__ = [

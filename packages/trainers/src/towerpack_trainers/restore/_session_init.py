@@ -19,8 +19,15 @@ from towerpack_callbacks.checkpoint import assign_variables, load_variables
 
 from .._argument_checks import check_allowed
 from .._errors import RestoreError
-from ._named_values import NameMap, Rename, read_values
-from ._variable_differences import VARIABLE_DIFFERENCES, Differences, global_variables, matching_values
+from ._variable_differences import (
+    VARIABLE_DIFFERENCES,
+    Differences,
+    NameMap,
+    Rename,
+    global_variables,
+    matching_values,
+    read_values,
+)
 
 __all__ = [
     "ONE_SIDED",

@@ -9,8 +9,7 @@ from ._create_session import (
 )
 from ._process_strategy import ProcessStrategy, SingleProcess, seed_data
 from ._run_directory import RunDirectory
-from ._stop_signals import StopRequests, StopSignals
-from ._training_end import TrainingEnd, TrainingInputs, translate_error
+from ._training_end import StopRequests, StopSignals, TrainingEnd, TrainingInputs, translate_error
 from ._training_loop import TrainingLoop
 
 __all__ = [

@@ -11,7 +11,7 @@ import attrs
 from towerpack_callbacks import Callbacks, LoopState
 
 from ..reports.trace import timed_calls
-from ._stop_signals import StopRequests
+from ._training_end import StopRequests
 
 __all__ = ["TrainingLoop"]
 

@@ -11,8 +11,7 @@ import tensorflow.compat.v1 as tf
 
 from towerpack_inputsource import InputSource
 
-from ._ended_data import ended_apart_from
-from ._tower import Tower
+from ._tower import Tower, ended_apart_from
 
 __all__ = ["EvaluationProgress", "EvaluationTower", "ParallelEvaluation", "round_robin"]
 

@@ -7,27 +7,79 @@ import functools
 import inspect
 import logging
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, final
 
 import attrs
 import tensorflow.compat.v1 as tf
 
-from towerpack_callbacks import MOVING_SUMMARIES, TensorNotFoundError, find_tensors
+from towerpack_callbacks import MOVING_SUMMARIES, TensorNotFoundError, find_ancestors, find_tensors
 from towerpack_callbacks.graph import sources_of
 from towerpack_layers import TowerContext, get_current_tower_context
 
 from .._errors import ConfigError, ModelError, TowerRuleError
 
 __all__ = [
+    "LAST_STEP",
     "Tower",
     "TowerFunc",
     "check_specs",
     "compile_training_towers",
+    "ended_apart_from",
+    "ended_op",
     "leave_fusion_to_xla",
     "no_moving_summaries",
 ]
+
+LAST_STEP = "last_step"
+"""The name scope of a step's copy that follows other steps in the same session call."""
+
+_NODE = re.compile(r"\{\{node ([^}]+)\}\}")
+
+
+def ended_op(error: tf.errors.OpError, graph: tf.Graph) -> tf.Operation | None:
+    """Returns the op in which a session call failed; None if the error does not name it.
+
+    Args:
+        error: the error.
+        graph: the graph of the call. For a copy of an op, the original is returned.
+    """
+    if error.op is not None:
+        return _original(error.op.name, graph)
+    named = [_original(name, graph) for name in _NODE.findall(error.message or "")]
+    return next((op for op in named if op is not None), None)
+
+
+def ended_apart_from(
+    targets: Iterable[tf.Tensor | tf.Operation], error: tf.errors.OpError, graph: tf.Graph
+) -> tf.Operation | None:
+    """Returns the op in which a session call failed, if no target depends on it, or None.
+
+    Args:
+        targets: tensors and ops.
+        error: the error.
+        graph: the graph of the call.
+
+    Returns:
+        The op; also None if the error does not name it.
+    """
+    op = ended_op(error, graph)
+    return None if op is None or op in find_ancestors(targets) else op
+
+
+def _original(name: str, graph: tf.Graph) -> tf.Operation | None:
+    """Returns the op of the given name; for a copy in a separate scope, such as "step/", the original op."""
+    scope, _, inside = name.partition("/")
+    if re.fullmatch(rf"{LAST_STEP}(_\d+)?", scope):  # this copy is in the same graph
+        name = inside
+    while name:
+        try:
+            return graph.get_operation_by_name(name)
+        except KeyError:
+            _, _, name = name.partition("/")
+    return None
+
 
 _log = logging.getLogger("towerpack_trainers")
 

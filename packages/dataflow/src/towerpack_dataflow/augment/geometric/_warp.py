@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, final
 
 import numpy as np
 import numpy.typing as npt
 
-from ..._errors import ArgumentError
+from ..._errors import ArgumentError, ImageError
 from .._augmentor import ImageAugmentor
-from .._image_checks import Array, by_opencv, check_fill, interval, opencv
-from .._transform import Transform
+from .._image_checks import Array, by_opencv, check_fill, interval, opencv, shape_pair
+from .._transform import Transform, TransformFactory, TransformList
 
-__all__ = ["Affine", "Shift", "WarpAffineTransform"]
+__all__ = ["Affine", "GaussianDeform", "Rotation", "RotationAndCropValid", "Shift", "WarpAffineTransform"]
 
 _REPLICATE = 1
 
@@ -188,3 +189,173 @@ class WarpAffineTransform(Transform):
             borderMode=self.border_mode,
             borderValue=value,
         )
+
+
+@final
+class Rotation(ImageAugmentor):
+    """Rotates around a random centre.
+
+    Args:
+        max_deg: largest angle, in degrees.
+        center_range: bounds of the centre, as shares of width and height.
+        interp: interpolation, a constant of OpenCV; linear by default.
+        border: border mode, a constant of OpenCV; repeats the edge by default.
+        step_deg: angles are multiples of it; a divisor of 180, for `max_deg=180` alone.
+        border_value: value of a constant border.
+
+    Raises:
+        ArgumentError: an angle is invalid.
+    """
+
+    def __init__(
+        self,
+        max_deg: float,
+        center_range: tuple[float, float] = (0, 1),
+        interp: int = 1,
+        border: int = _REPLICATE,
+        step_deg: float | None = None,
+        border_value: Any = 0,
+    ) -> None:
+        """Stores the bounds."""
+        self.max_deg, self.step_deg = _angles(max_deg, step_deg)
+        self.center_range = interval("center_range", center_range)
+        self.interp, self.border, self.border_value = interp, border, border_value
+
+    def get_transform(self, img: Array) -> Transform:
+        """Returns the rotation."""
+        h, w = img.shape[:2]
+        x, y = self._rand_range(*self.center_range, size=(2,)) * (w, h) - 0.5
+        matrix = _rotation(x, y, _angle(self, self.max_deg, self.step_deg))
+        return WarpAffineTransform(matrix, (w, h), self.interp, self.border, self.border_value)
+
+
+@final
+class RotationAndCropValid(ImageAugmentor):
+    """Rotates around the centre and crops the largest upright rectangle inside; its size varies.
+
+    Args:
+        max_deg: largest angle, in degrees.
+        interp: interpolation, a constant of OpenCV; linear by default.
+        step_deg: angles are multiples of it; a divisor of 180, for `max_deg=180` alone.
+
+    Raises:
+        ArgumentError: an angle is invalid.
+    """
+
+    def __init__(self, max_deg: float, interp: int = 1, step_deg: float | None = None) -> None:
+        """Stores the bounds."""
+        self.max_deg, self.step_deg = _angles(max_deg, step_deg)
+        self.interp = interp
+
+    def get_transform(self, img: Array) -> Transform:
+        """Returns the rotation, cropped to the rectangle."""
+        h, w = img.shape[:2]
+        angle = _angle(self, self.max_deg, self.step_deg)
+        new_w, new_h = self.largest_rotated_rect(w, h, angle)
+        new_w, new_h = max(1, min(new_w, w)), max(1, min(new_h, h))
+        matrix = _rotation(w * 0.5 - 0.5, h * 0.5 - 0.5, angle)
+        matrix[:, 2] -= int(w * 0.5 - new_w * 0.5), int(h * 0.5 - new_h * 0.5)
+        # The rectangle is inside except for rounding: an edge that exceeds the image by a fraction repeats
+        # its neighbour.
+        return TransformList([WarpAffineTransform(matrix, (new_w, new_h), self.interp, _REPLICATE)])
+
+    @staticmethod
+    def largest_rotated_rect(w: float, h: float, angle: float) -> tuple[int, int]:
+        """Returns width and height of the largest upright rectangle in a rotated one.
+
+        Args:
+            w: width of the rectangle before the rotation.
+            h: height of the rectangle before the rotation.
+            angle: angle in degrees.
+        """
+        radians = math.radians(angle)
+        sin, cos = abs(math.sin(radians)), abs(math.cos(radians))
+        longer, shorter = max(w, h), min(w, h)
+        if shorter <= 2 * sin * cos * longer:  # two corners touch the longer sides
+            half = 0.5 * shorter
+            pair = (half / sin, half / cos) if w >= h else (half / cos, half / sin)
+        else:  # each corner touches a side
+            double = cos * cos - sin * sin
+            pair = ((w * cos - h * sin) / double, (h * cos - w * sin) / double)
+        return round(pair[0]), round(pair[1])
+
+
+def _rotation(x: float, y: float, angle: float) -> Array:
+    """Returns the matrix; OpenCV 5 does not accept NumPy scalars."""
+    return np.asarray(opencv().getRotationMatrix2D((float(x), float(y)), angle, 1.0), np.float64)
+
+
+def _angle(augmentor: ImageAugmentor, most: float, step: float | None) -> float:
+    angle = float(augmentor._rand_range(-most, most))
+    return angle if step is None else angle // step * step
+
+
+def _angles(most: float, step: float | None) -> tuple[float, float | None]:
+    if not 0 <= most <= 180 or (step is not None and (most != 180 or step <= 0 or 180 % step)):
+        raise ArgumentError(
+            "max_deg is from 0 to 180, and step_deg a divisor of 180 with max_deg=180; received "
+            f"{most!r}, {step!r}"
+        )
+    return most, step
+
+
+_LINEAR = 1
+
+
+@final
+class GaussianDeform(ImageAugmentor):
+    """Shifts the image at anchors by random offsets, which decay with the distance from the anchor.
+
+    Args:
+        anchors: points (y, x), as shares of height and width.
+        shape: height and width of the images.
+        sigma: the weight of an anchor at distance d, in shares, is exp(-d**2 / sigma).
+        randrange: largest offset in y and x, in pixels; an eighth of the height by default.
+
+    Raises:
+        ArgumentError: `shape` has another form.
+    """
+
+    def __init__(
+        self,
+        anchors: Sequence[tuple[float, float]],
+        shape: tuple[int, int],
+        sigma: float = 0.5,
+        randrange: float | None = None,
+    ) -> None:
+        """Computes the weights of the anchors."""
+        self.anchors, self.sigma = anchors, sigma
+        self.shape = shape_pair("shape", shape)
+        self.randrange = self.shape[0] / 8 if randrange is None else randrange
+        y, x = (np.arange(size, dtype=np.float32) / size for size in self.shape)
+        self._weights = np.stack(
+            [np.exp(-((y[:, None] - top) ** 2 + (x - left) ** 2) / sigma) for top, left in anchors], axis=2
+        ).astype(np.float32)
+
+    def get_transform(self, img: Array) -> Transform:
+        """Returns the deformation of images and masks.
+
+        Raises:
+            ImageError: the image has another shape.
+        """
+        if img.shape[:2] != self.shape:
+            raise ImageError(f"{self!r}: the image has shape {img.shape}, not {self.shape}")
+        pulls = self.rng.uniform(-self.randrange, self.randrange, (len(self.anchors), 2)).astype(np.float32)
+        offsets = self._weights @ pulls
+        rows, columns = np.indices(self.shape, dtype=np.float32)
+        y, x = rows + offsets[..., 0], columns + offsets[..., 1]
+        return TransformFactory(
+            self,
+            apply_image=lambda image: by_opencv(
+                self, opencv().remap, image, x, y, _LINEAR, borderMode=_REPLICATE
+            ),
+            apply_mask=lambda mask: _nearest(mask, x, y),
+        )
+
+
+def _nearest(mask: Array, x: Array, y: Array) -> Array:
+    # OpenCV does not support integers of 32 bits and more, which instance labels may have.
+    height, width = mask.shape[:2]
+    rows = np.rint(y).astype(np.intp).clip(0, height - 1)
+    moved: Array = mask[rows, np.rint(x).astype(np.intp).clip(0, width - 1)]
+    return moved

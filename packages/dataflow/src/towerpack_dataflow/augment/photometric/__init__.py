@@ -1,10 +1,17 @@
 """Changes of pixel values: colours, brightness, noise, normalisation."""
 
-from ._brightness import Brightness, BrightnessScale, Contrast, Gamma
-from ._colour import Hue, Lighting, Saturation
-from ._convert import ColorSpace, Grayscale, ToFloat32, ToUint8
+from ._brightness import Brightness, BrightnessScale, Contrast, Gamma, Hue, Lighting, Saturation
 from ._noise import GaussianBlur, GaussianNoise, JpegNoise, SaltPepperNoise
-from ._normalize import Clip, MeanVarianceNormalize, MinMaxNormalize, Normalize
+from ._normalize import (
+    Clip,
+    ColorSpace,
+    Grayscale,
+    MeanVarianceNormalize,
+    MinMaxNormalize,
+    Normalize,
+    ToFloat32,
+    ToUint8,
+)
 
 __all__ = [
     "Brightness",

@@ -11,8 +11,8 @@ from ...flow._epoch import Epoch
 from ...flow._flow import DataFlow
 from ...flow._trace import Origin
 from ...sources._from_iterable import as_dataflow
-from ._checked_flows import one, require_addressable
 from ._mixture import Mixture
+from ._planned_flow import one, require_addressable
 
 __all__ = ["MixData"]
 

@@ -13,7 +13,7 @@ from ...flow._epoch import Epoch
 from ...flow._node import Effect
 from ...flow._trace import Origin
 from ...operators._proxy_flow import ProxyDataFlow
-from ._checked_flows import one, require_addressable
+from ._planned_flow import one, require_addressable
 
 __all__ = ["SkipData"]
 

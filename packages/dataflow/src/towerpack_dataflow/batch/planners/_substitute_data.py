@@ -16,8 +16,8 @@ from ...flow._epoch import Epoch
 from ...flow._node import Effect
 from ...flow._trace import Origin
 from ...operators._proxy_flow import ProxyDataFlow
-from ...storage._portable_files import read_at
-from ._checked_flows import one, require_addressable
+from ...storage._atomic_file import read_at
+from ._planned_flow import one, require_addressable
 
 __all__ = ["SubstituteData"]
 

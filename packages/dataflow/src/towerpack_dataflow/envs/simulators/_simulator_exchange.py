@@ -15,7 +15,7 @@ import numpy as np
 import zmq
 
 from ..._errors import MessageError
-from ...remote._sockets import new_context
+from ...remote._link import new_context
 from .._env_workers import EnvWorkers
 from ._simulator_messages import SimulatorEpisode, SimulatorStates, packed_actions, unpacked_states
 

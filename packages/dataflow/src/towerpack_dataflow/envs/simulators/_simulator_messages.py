@@ -9,8 +9,7 @@ import numpy as np
 
 from ..._errors import MessageError
 from ...remote import pack_message, unpack_message
-from .._space_arrays import SpaceArrays
-from .._step_memory import StepMemory
+from .._space_arrays import SpaceArrays, StepMemory
 
 __all__ = [
     "SimulatorEpisode",

@@ -11,13 +11,12 @@ import zmq
 
 from ..._errors import ArgumentError
 from ...batch import BatchAllocator
-from ...remote._sockets import new_context
+from ...remote._link import new_context
 from ...runtime import get_worker_info
 from ...runtime.transport import Channel, PeerGoneError, pack_error
 from ...runtime.worker._task_handler import WorkerService
-from .._step_memory import IDLE
-from .._worker_envs import WorkerEnvs, make_worker_envs
-from .._worker_link import WorkerLink
+from .._space_arrays import IDLE
+from .._worker_envs import WorkerEnvs, WorkerLink, make_worker_envs
 from ._simulator_messages import packed_states, unpacked_actions
 
 __all__ = ["SimulatorProcess", "SimulatorService"]

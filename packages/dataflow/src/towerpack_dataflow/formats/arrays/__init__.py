@@ -1,8 +1,7 @@
 """Arrays in NumPy and HDF5 files, row by row."""
 
-from ._file_rows import NumpyData
+from ._file_rows import NumpyData, array_of, members_of, write_npz
 from ._hdf5 import HDF5Data, HDF5Serializer, hdf5_version
-from ._npy_format import array_of, members_of, write_npz
 from ._numpy_serializer import NumpySerializer, numpy_version
 
 __all__ = [

@@ -14,7 +14,7 @@ from ..._errors import ArgumentError, ComponentError, DataFlowError, FormatError
 from ...flow._flow import DataFlow
 from ...sources._from_iterable import as_dataflow
 from ...storage import URL, StoredFile, create_file, local_path, open_url
-from .._progress import with_progress
+from .._plain_values import with_progress
 from .._record_flow import OpenedRecords, RecordFlow, open_same
 from ._stacked_datapoints import PLAIN_ARRAYS
 

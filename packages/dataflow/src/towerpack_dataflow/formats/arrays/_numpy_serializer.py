@@ -17,10 +17,9 @@ from ...sources._from_arrays import DataFromArrays
 from ...sources._from_iterable import as_dataflow
 from ...sources._from_list import DataFromList
 from ...storage import URL, StoredFile, as_url, create_file, open_url, snapshot
-from .._progress import with_progress
+from .._plain_values import with_progress
 from .._record_flow import RecordFlow, Records, open_same
-from ._file_rows import FileRows
-from ._npy_format import array_of, holds_objects, members_of, objects_of, write_npz
+from ._file_rows import FileRows, array_of, holds_objects, members_of, objects_of, write_npz
 from ._stacked_datapoints import stack_datapoints
 
 __all__ = ["NumpySerializer", "numpy_version"]

@@ -1,8 +1,7 @@
 """Encoding of datapoints for messages and files: msgpack with arrays, and the formats of Tensorpack."""
 
 from ._messages import MAX_MESSAGE_BYTES, MESSAGE_VERSION, pack_message, unpack_message
-from ._records import pack_record, record_version, unpack_record
-from ._stored_datapoints import decode_stored
+from ._stored_datapoints import decode_stored, pack_record, record_version, unpack_record
 
 __all__ = [
     "MAX_MESSAGE_BYTES",

@@ -11,7 +11,7 @@ from typing import Any, Final, final
 import numpy as np
 
 from ..._errors import FormatError
-from ._plain_dtypes import array_of, dtype_of, structure
+from ._array_encoding import array_of, dtype_of, structure
 from ._plain_pickle import Name, PlainPickle, Unbuilt, checked_key
 
 __all__ = ["unpickle_arrays"]

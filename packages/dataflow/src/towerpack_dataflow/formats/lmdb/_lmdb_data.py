@@ -15,10 +15,9 @@ from ...flow._flow import DataFlow
 from ...operators._map_data import MapData
 from ...sources._from_iterable import as_dataflow
 from ...storage import create_path
-from .._progress import with_progress
+from .._plain_values import with_progress
 from .._record_flow import RecordFlow
-from ._lmdb_file import writing
-from ._lmdb_records import KEYS_KEY, LMDBRecords
+from ._lmdb_records import KEYS_KEY, LMDBRecords, writing
 
 __all__ = ["LMDBData", "LMDBDataDecoder", "LMDBSerializer"]
 

@@ -20,8 +20,7 @@ from ...flow._epoch import Epoch
 from ...flow._user_code import record_origin
 from ...storage import URL, StoredFile, StoredStream, is_local, open_url
 from .._record_flow import OpenedRecords, RecordFlow, open_same
-from ._arrow_kinds import written_kind
-from ._arrow_values import ColumnArray, converter
+from ._arrow_values import ColumnArray, converter, written_kind
 
 __all__ = [
     "ARROW_ERRORS",

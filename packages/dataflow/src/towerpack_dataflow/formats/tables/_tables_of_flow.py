@@ -12,9 +12,8 @@ from typing import IO, Any, Final, final
 from ..._errors import ArgumentError, SendError
 from ...sources._from_iterable import as_dataflow
 from ...storage import URL
-from .._progress import with_progress
-from .._shown_value import shown
-from ._arrow_kinds import KIND_KEY, NONE, arrow_column, kind_of
+from .._plain_values import shown, with_progress
+from ._arrow_values import KIND_KEY, NONE, arrow_column, kind_of
 
 __all__ = ["refusing", "tables_of", "version_in"]
 

@@ -9,8 +9,7 @@ from typing import Any, final
 from ..._errors import ArgumentTypeError, FormatError
 from ...storage import URL, StoredFile, UrlCache, open_url
 from .._record_flow import OpenedRecords, RecordFlow, open_same
-from ._tar_index import load_index
-from ._tar_members import Place, key_of
+from ._tar_members import Place, key_of, load_index
 
 __all__ = ["TarData"]
 

@@ -11,9 +11,8 @@ from typing import Any
 from ... import _argument_checks as arguments
 from ..._errors import ArgumentError
 from ...storage import URL, create_file, open_url
-from .._progress import with_progress
-from ._tar_index import scan, store_index
-from ._tar_members import key_of
+from .._plain_values import with_progress
+from ._tar_members import key_of, scan, store_index
 
 __all__ = ["index_tar", "write_tar", "write_tar_shards"]
 

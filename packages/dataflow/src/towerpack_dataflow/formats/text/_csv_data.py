@@ -12,10 +12,8 @@ from ... import _argument_checks as arguments
 from ..._errors import ArgumentError, ComponentError, FormatError, SendError
 from ...sources._from_iterable import as_dataflow
 from ...storage import URL, create_file
-from .._progress import with_progress
+from .._plain_values import plain_scalar, shown, with_progress
 from .._record_flow import RecordFlow
-from .._shown_value import shown
-from ._plain_values import plain_scalar
 from ._text_records import ROWS, TextRecords, index_text
 
 __all__ = ["CSVData", "CSVSerializer", "field_of", "fields", "index_csv", "typed_fields"]

@@ -11,10 +11,8 @@ from ... import _argument_checks as arguments
 from ..._errors import FormatError, SendError
 from ...sources._from_iterable import as_dataflow
 from ...storage import URL, create_file
-from .._progress import with_progress
+from .._plain_values import checked_value, shown, with_progress
 from .._record_flow import RecordFlow
-from .._shown_value import shown
-from ._plain_values import checked_value
 from ._text_records import LINES, TextRecords, index_text
 
 __all__ = ["JSONLData", "JSONLSerializer", "index_jsonl"]

@@ -17,7 +17,7 @@ import numpy as np
 from ..._errors import ArgumentTypeError, FormatError, extra
 from ...storage import StoredFile, create_file, open_url
 from .._offset_index import IndexKind, store_index
-from .._progress import with_progress
+from .._plain_values import with_progress
 
 __all__ = [
     "FRAME_BYTES",

@@ -15,7 +15,7 @@ from ...operators._repeat import FixedSizeData
 from ...sources._from_iterable import as_dataflow
 from ...storage import URL, StoredFile, open_url
 from .._offset_index import load_index
-from .._progress import with_progress
+from .._plain_values import with_progress
 from .._record_flow import OpenedRecords, RecordFlow, open_same
 from ._framing import INDEX, checked_record, checksum_function, scan, write_tfrecord
 

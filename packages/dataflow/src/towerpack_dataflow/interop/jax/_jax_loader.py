@@ -11,8 +11,7 @@ import numpy as np
 from ... import _argument_checks as arguments
 from ..._errors import ArgumentTypeError, ComponentError
 from .._base_loader import BaseLoader, LoaderOptions
-from .._nested import mapped
-from .._plain_arrays import PlainArrays
+from .._nested import PlainArrays, mapped
 from .._source_of import batched_source
 
 __all__ = ["DataLoader", "jax_array"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mmap
+import os
 import warnings
 from collections.abc import Iterator, Mapping
 from typing import Any, final
@@ -17,9 +18,22 @@ from ...flow._flow_state import position_of
 from ...flow._tree_fingerprint import length_setting
 from ...operators._shard import ShardData
 from .._even_shard import EvenShard
-from ._torch_ranks import rank_and_world_size
 
-__all__ = ["TorchDataset"]
+__all__ = ["TorchDataset", "rank_and_world_size"]
+
+
+def rank_and_world_size(environment: bool = False) -> tuple[int, int]:
+    """Returns the rank and the number of processes of `torch.distributed`; 0 and 1 without it.
+
+    Args:
+        environment: whether the variables of `torchrun` count before the process group is created.
+    """
+    distributed = torch.distributed
+    if distributed.is_available() and distributed.is_initialized():
+        return distributed.get_rank(), distributed.get_world_size()
+    if environment and "RANK" in os.environ and "WORLD_SIZE" in os.environ:
+        return int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    return 0, 1
 
 
 @final

@@ -17,7 +17,7 @@ import numpy as np
 
 from ... import _argument_checks as arguments
 from ..._errors import CacheError
-from ...storage._portable_files import NO_LINK, lock_file, read_at
+from ...storage._atomic_file import NO_LINK, lock_file, read_at
 from ._memory_cache import MISSING
 
 __all__ = ["MARK", "ROW", "DiskCache", "Index", "check_directory", "read_index", "write_index"]

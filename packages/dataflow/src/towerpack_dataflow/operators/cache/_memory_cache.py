@@ -10,8 +10,7 @@ from typing import Any, Final, Protocol, final
 import numpy as np
 
 from ... import _argument_checks as arguments
-from ...flow._columns import assembled
-from ...flow._datapoint_size import datapoint_size
+from ...flow._columns import assembled, datapoint_size
 from ...storage import snapshot
 
 __all__ = ["MISSING", "CacheStorage", "MemoryCache"]

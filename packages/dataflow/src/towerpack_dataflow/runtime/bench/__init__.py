@@ -1,8 +1,7 @@
 """Measures the speed of flows: time per flow, and the benefit of workers."""
 
-from ._bottleneck import Diagnosis, SpeedResult
+from ._bottleneck import Diagnosis, SpeedResult, Stage, measured_stages, stage_timers
 from ._data_speed import TestDataSpeed, process_tree, processor_seconds, proportional_memory
-from ._stage_times import Stage, measured_stages, stage_timers
 
 __all__ = [
     "Diagnosis",

@@ -13,15 +13,14 @@ from typing import Any, final
 
 from ... import _argument_checks as arguments
 from ..._errors import ArgumentError, EmptyFlowError
-from ...flow._datapoint_size import datapoint_size
+from ...flow._columns import datapoint_size
 from ...flow._epoch import Epoch
 from ...flow._flow_state import position_of
 from ...flow._node import Effect
 from ...flow._user_code import explain
 from ...operators._proxy_flow import ProxyDataFlow
 from ..tracing import TraceSummary, process_spans, recorded_trace
-from ._bottleneck import Diagnosis, SpeedResult
-from ._stage_times import measured_stages, stage_spans, stage_timers
+from ._bottleneck import Diagnosis, SpeedResult, measured_stages, stage_spans, stage_timers
 
 __all__ = ["TestDataSpeed", "process_tree", "processor_seconds", "proportional_memory"]
 

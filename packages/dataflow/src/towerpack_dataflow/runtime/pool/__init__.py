@@ -1,8 +1,7 @@
 """The workers of one flow and their passes, on the parent's side."""
 
-from ._active_pass import ActivePass, Chunk, Message, Pool
+from ._active_pass import ActivePass, Chunk, InlinePool, Message, Pool
 from ._dispatcher import Dispatcher, TaskSize
-from ._inline_pool import InlinePool
 from ._worker_group import WorkerGroup
 from ._worker_handle import PoolOptions, WorkerHandle
 from ._worker_pool import WorkerPool

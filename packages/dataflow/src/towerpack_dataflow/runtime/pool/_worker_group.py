@@ -14,8 +14,7 @@ from ..transport import WorkerPayload, warn_of_captured
 from ..worker._task_handler import TaskHandler, WorkerService
 from ..worker._worker_process import WorkerProcess, end_all
 from ..worker._worker_thread import WorkerThread
-from ._worker_handle import PoolOptions, WorkerHandle, start_worker
-from ._worker_poll import WorkerPoll
+from ._worker_handle import PoolOptions, WorkerHandle, WorkerPoll, start_worker
 
 __all__ = ["WorkerGroup", "is_stuck"]
 

@@ -18,8 +18,7 @@ from ..worker._worker_process import interrupts_blocked
 from ..worker._worker_thread import InProcessMessage
 from ._active_pass import ActivePass, Chunk
 from ._worker_group import WorkerGroup, is_stuck
-from ._worker_handle import PoolOptions, WorkerHandle
-from ._worker_poll import LONGEST_WAIT, WorkerPoll
+from ._worker_handle import LONGEST_WAIT, PoolOptions, WorkerHandle, WorkerPoll
 
 __all__ = ["WorkerPool"]
 

@@ -1,8 +1,16 @@
 """Time spans in this process and its workers, and their trace file."""
 
-from ._spans import NO_SPANS, TRACE_VARIABLE, Spans, follow_trace, process_spans, trace_directory
+from ._spans import (
+    NO_SPANS,
+    TRACE_VARIABLE,
+    Spans,
+    TraceSummary,
+    follow_trace,
+    process_spans,
+    recorded_trace,
+    trace_directory,
+)
 from ._stage_timer import StageTimer, put_timers, take_off
-from ._trace_file import TraceSummary, recorded_trace
 
 __all__ = [
     "NO_SPANS",

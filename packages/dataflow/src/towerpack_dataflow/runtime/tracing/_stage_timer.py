@@ -11,9 +11,8 @@ import numpy as np
 from ...batch import BatchData, BatchDataByShape, PadBatchData
 from ...flow._columns import Columns
 from ...flow._epoch import Epoch
-from ...flow._find_flows import flows_in
 from ...flow._flow import DataFlow
-from ...flow._node import Effect
+from ...flow._node import Effect, flows_in
 from ...operators._map_data import MapData
 from ...operators._proxy_flow import ProxyDataFlow
 from ._spans import NO_SPANS, Spans

@@ -2,7 +2,15 @@
 
 from ._captured_generators import warn_of_captured
 from ._channel import Channel, PeerGoneError, ReceivedMessage
-from ._collected_datapoints import Collected, DatapointList, QuickList, SteadyList
+from ._collected_datapoints import (
+    Collected,
+    ColumnTable,
+    DatapointList,
+    QuickList,
+    SteadyList,
+    from_table,
+    to_table,
+)
 from ._flow_pickle import WorkerPayload, dump_out_of_band, dump_payload, load_payload
 from ._large_copies import (
     CopyThread,
@@ -14,7 +22,6 @@ from ._large_copies import (
 )
 from ._remote_errors import Failure, WorkerTraceback, pack_error, unpack_error
 from ._slots import SlotBlock, SlotPool, SlotReusePolicy
-from ._small_datapoints import ColumnTable, from_table, to_table
 
 __all__ = [
     "Channel",

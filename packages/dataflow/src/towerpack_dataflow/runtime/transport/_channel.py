@@ -17,9 +17,9 @@ import numpy as np
 
 from ...batch import freeze
 from ...storage import aligned_memory, aligned_size
+from ._collected_datapoints import from_table, to_table
 from ._flow_pickle import dump_out_of_band
 from ._slots import BorrowedSlots, SlotBlock, SlotLease, SlotPool
-from ._small_datapoints import from_table, to_table
 
 __all__ = ["Channel", "ChannelMessage", "PeerGoneError", "ReceivedMessage"]
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, final
 
 from ...batch import BufferPool
-from ...flow._datapoint_size import datapoint_size
+from ...flow._columns import datapoint_size
 from ..transport import ColumnTable, PeerGoneError, from_table
 from ._task_handler import WorkerInfo
 

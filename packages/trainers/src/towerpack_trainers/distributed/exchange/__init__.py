@@ -11,8 +11,7 @@ from ._average_over_processes import (
 )
 from ._collective import CollectiveCommunicator
 from ._communicator import Communicator, RecycledArrays
-from ._mpi import MPICommunicator
-from ._mpi_exchange import MPIExchange
+from ._mpi import MPICommunicator, MPIExchange
 
 __all__ = [
     "STOPPED",

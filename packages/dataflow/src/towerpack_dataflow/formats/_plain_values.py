@@ -1,14 +1,47 @@
-"""Values of text formats, which have no dtypes: values restored unchanged, and conversions."""
+"""Shared code of writers: progress bars, values in messages, and plain values of text formats."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Final
 
 import numpy as np
 
-from .._shown_value import shown
+__all__ = ["checked_value", "plain_scalar", "shown", "with_progress"]
 
-__all__ = ["checked_value", "plain_scalar"]
+
+def shown(value: Any, most: int = 60) -> str:
+    """Returns a value as text of at most `most` characters, or its type if that fails.
+
+    Example:
+        >>> shown([1, 2]), shown(10**5000)
+        ('[1, 2]', 'a value of the type int')
+    """
+    try:
+        return repr(value)[:most]
+    except Exception:  # a number with too many digits, lists nested too deeply, a user's class
+        return f"a value of the type {type(value).__name__}"
+
+
+def with_progress(items: Iterable[Any], what: str) -> Iterable[Any]:
+    """Yields `items` and shows their count on standard error.
+
+    Args:
+        items: the items; their total is shown as well if they have a `len()`.
+        what: label of the bar, such as the name of a file.
+    """
+    try:
+        from tqdm import tqdm
+    except ImportError:  # installed with the extras of formats with long conversions
+        return items
+    try:
+        total = len(items)  # type: ignore[arg-type]
+    except TypeError:
+        total = None
+    # Without a terminal, at most one line per half minute.
+    bar: Iterable[Any] = tqdm(items, desc=what, total=total, mininterval=0.5, leave=False, disable=None)
+    return bar
+
 
 _NUMBERS: Final = "biuf"
 _KEPT: Final = frozenset({bool, int, float, str, type(None)})
