@@ -92,6 +92,13 @@ def test_a_batch_has_the_values_of_its_datapoints_or_is_refused(make, column):
         assert {part.dtype for (part,) in make(flow, 1)} == {batch.dtype}
 
 
+@pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
+def test_a_masked_integer_in_a_list_is_refused(make):
+    masked = np.ma.MaskedArray(np.array(0, np.int8), np.array(True))
+    with pytest.raises(BatchError, match="component 0"):
+        list(make(DataFromList([[np.int8(0)], [[masked]]], shuffle=False), 2))
+
+
 @few_examples(50)
 @given(column=columns())
 def test_a_batch_of_columns_is_the_same_as_one_of_datapoints(column):

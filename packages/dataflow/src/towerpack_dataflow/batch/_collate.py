@@ -51,7 +51,7 @@ def as_array(key: Any, value: Any) -> np.ndarray:
     if isinstance(value, (list, tuple)):
         try:
             array = np.asarray(value)
-        except (ValueError, OverflowError):  # a ragged list, an integer beyond 64 bits
+        except (ValueError, OverflowError, np.ma.MaskError):  # ragged, beyond 64 bits, a masked integer
             array = None
     if array is None or array.dtype.kind not in "biufc":
         raise UnlikeError(
