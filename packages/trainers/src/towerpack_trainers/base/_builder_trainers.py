@@ -17,6 +17,7 @@ from ..config import RunPlan, TrainConfig, resolve_config
 from ..restore import find_starting_point
 from ..towers._builder import Builder, SingleDeviceBuilder
 from ..towers._model_desc import FunctionModel
+from ..towers._tower import declare_cost
 from ._tower_trainer import TowerTrainer
 
 __all__ = ["BuilderTrainer", "NoOpTrainer", "QueueInputTrainer", "SimpleTrainer", "SingleCostTrainer"]
@@ -241,6 +242,12 @@ class SingleCostTrainer(BuilderTrainer):
         super()._setup()
         cost = self.tower_func.training[0].output if self.tower_func.training else None
         self._main_cost = cost if isinstance(cost, tf.Tensor) else None
+
+    def _build_train_op(self) -> tf.Operation:
+        op = super()._build_train_op()
+        if (cost := self.tower_func.training[0].cost) is not None:
+            declare_cost(cost)
+        return op
 
 
 def _what_is_resumed(config: TrainConfig) -> Any:

@@ -19,6 +19,7 @@ from ..config import TrainConfig
 from ..replicate import independent_optimizer
 from ..towers._model_desc import ModelDesc
 from ..towers._objective import Objective
+from ..towers._tower import name_cost
 from ._adversarial_costs import GANCosts
 
 __all__ = ["DISCRIMINATOR", "GENERATOR", "GANModelDesc", "as_objectives", "gan_model"]
@@ -172,8 +173,8 @@ def as_objectives(trainer: TowerTrainer) -> Callable[..., list[Objective] | None
         # In the other towers, the variables of the first tower are found by name.
         generator, discriminator = (None, None) if context.index else model.variables_of_networks()
         return [
-            Objective(costs.discriminator, discriminator, lambda: pair.get(1)),
-            Objective(costs.generator, generator, lambda: pair.get(0)),
+            Objective(name_cost(costs.discriminator, "discriminator_"), discriminator, lambda: pair.get(1)),
+            Objective(name_cost(costs.generator, "generator_"), generator, lambda: pair.get(0)),
         ]
 
     return build

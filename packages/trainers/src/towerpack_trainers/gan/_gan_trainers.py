@@ -20,6 +20,7 @@ from ..step import Given, PrologueOps, StepCopies
 from ..towers._builder import Builder, SingleDeviceBuilder
 from ..towers._devices import choose_devices
 from ..towers._objective import Pairs
+from ..towers._tower import declare_cost
 from ._gan_model import DISCRIMINATOR, GENERATOR, as_objectives, gan_model
 
 __all__ = ["GANTrainer", "MultiGPUGANTrainer", "Rounds", "SeparateGANTrainer"]
@@ -137,7 +138,11 @@ class _RoundTrainer(BuilderTrainer):
         assert self.source is not None
         self.builder = self._make_builder()
         joint = self.builder.build(self.tower_func, self.source.get_input_tensors)
-        if self._d_steps == self._g_steps == 1:
+        is_joint = self._d_steps == self._g_steps == 1
+        # In other rounds, callbacks see a step of the discriminator, which need not compute the other cost.
+        for number in (GENERATOR, DISCRIMINATOR) if is_joint else (DISCRIMINATOR,):
+            declare_cost(self.builder.towers[0].output[number].cost)
+        if is_joint:
             return joint
         if not self.source.feed_free:
             raise ConfigError(

@@ -26,9 +26,11 @@ __all__ = [
     "TowerFunc",
     "check_specs",
     "compile_training_towers",
+    "declare_cost",
     "ended_apart_from",
     "ended_op",
     "leave_fusion_to_xla",
+    "name_cost",
     "no_moving_summaries",
 ]
 
@@ -106,6 +108,7 @@ class Tower:
         inputs: its input tensors, keyed by the names of the model's specs.
         output: the return value of the tower function.
         trainable_variables: the variables by which its cost can be minimised: its own, or shared ones.
+        cost: the output if it is a scalar, under the name "cost"; None for another output.
     """
 
     context: TowerContext
@@ -113,6 +116,7 @@ class Tower:
     output: Any
     graph: tf.Graph
     trainable_variables: tuple[tf.Variable, ...] = ()
+    cost: tf.Tensor | None = None
 
     def get_tensors(self, names: Sequence[str], anywhere: bool = False) -> list[tf.Tensor]:
         """Returns tensors by their names in the model, or by the names of its inputs.
@@ -185,11 +189,13 @@ class TowerFunc:
         before = set(_variable_names(graph))
         with _keep_out(graph, dropped), context:
             output = self._function(*inputs)
+            is_cost = isinstance(output, tf.Tensor) and output.shape.rank == 0 and output.dtype.is_floating
+            cost = name_cost(output) if is_cost else None
             trainable = _trainable_variables(context)
         new = [name for name in _variable_names(graph) if name not in before]
         _check_new_variables(context, new)
         by_name = {spec.name: tensor for spec, tensor in zip(self.specs, inputs)}
-        tower = Tower(context, by_name, output, graph, trainable)
+        tower = Tower(context, by_name, output, graph, trainable, cost)
         self.towers.append(tower)
         return tower
 
@@ -279,6 +285,39 @@ def _check_new_variables(context: TowerContext, names: Sequence[str]) -> None:
                 f"Variable {name!r} is in a scope with a name that begins with 'tower'. Such scopes belong "
                 "to the replicas themselves; rename yours."
             )
+
+
+def name_cost(cost: tf.Tensor, prefix: str = "") -> tf.Tensor:
+    """Returns a cost under the name "cost", or "training_cost" if the model has another tensor "cost".
+
+    A model may call the cost without regularization "cost".
+
+    Args:
+        cost: a scalar.
+        prefix: the beginning of both names.
+    """
+    names = [f"{prefix}cost", f"{prefix}training_cost"]
+    if cost.op.name.rpartition("/")[2] in names:
+        return cost
+    graph = tf.get_default_graph()
+    scope = graph.get_name_scope()
+    for name in names:
+        if graph.unique_name(name, mark_as_used=False) == (f"{scope}/{name}" if scope else name):
+            return tf.identity(cost, name=name)
+    return cost
+
+
+def declare_cost(cost: tf.Tensor) -> None:
+    """Adds a cost in front of the moving summaries of the current graph, unless the model has declared it."""
+    declared = tf.get_collection_ref(MOVING_SUMMARIES)
+    if _without_identities(cost) not in {_without_identities(scalar) for scalar in declared}:
+        declared.insert(0, cost)
+
+
+def _without_identities(tensor: tf.Tensor) -> str:
+    while tensor.op.type == "Identity":
+        tensor = tensor.op.inputs[0]
+    return str(tensor.name)
 
 
 def no_moving_summaries(graph: tf.Graph) -> AbstractContextManager[None]:
