@@ -1,6 +1,8 @@
 """Writes files: atomically, line by line, and in the background."""
 
-from ._atomic_write import (
+from ._atomic_write import atomic_write, replace_directory, sync, write_archive
+from ._background_writer import BackgroundJob, BackgroundWriter, Batches
+from ._line_file import (
     ENVIRONMENT,
     EXPLANATION,
     LOG,
@@ -8,19 +10,14 @@ from ._atomic_write import (
     RUN_RECORD,
     RUN_RECORD_FORMAT,
     LineFile,
-    atomic_write,
     cut_lines_after,
     cut_pictures_after,
     encode_png,
     find_pictures,
     free_name,
     prepare_lines,
-    replace_directory,
-    sync,
-    write_archive,
     write_picture,
 )
-from ._background_writer import BackgroundJob, BackgroundWriter, Batches
 
 __all__ = [
     "ENVIRONMENT",
