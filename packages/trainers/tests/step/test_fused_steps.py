@@ -26,7 +26,7 @@ from towerpack_callbacks.checkpoint import read_checkpoint
 from towerpack_inputsource import FeedInput, QueueInput, StagingInput
 from towerpack_layers import BatchNorm, Conv2D, FullyConnected, MaxPooling
 from towerpack_trainers import ModelDesc, SimpleTrainer, SyncMultiGPUTrainer, Trainer
-from towerpack_trainers.step import SpeedTrial
+from towerpack_trainers.step import SpeedTrial, _fused_steps
 
 STEPS = 40  # of an epoch
 
@@ -606,8 +606,15 @@ def test_the_choice_is_repeated(calls, monkeypatch):
     """A busy moment does not fix the slower mode: later trials find the faster one."""
     verdicts = iter([False, True])
     monkeypatch.setattr(SpeedTrial, "SINGLES", 0)
-    monkeypatch.setattr(SpeedTrial, "is_faster", property(lambda trial: trial.verdict), raising=True)
-    monkeypatch.setattr(SpeedTrial, "__init__", lambda trial: setattr(trial, "verdict", next(verdicts, True)))
+
+    class Decided(SpeedTrial):
+        is_faster = property(lambda trial: trial.verdict)
+
+        def __init__(self, ways):
+            super().__init__(ways)
+            self.verdict = next(verdicts, True)
+
+    monkeypatch.setattr(_fused_steps, "SpeedTrial", Decided)
     last = Last()
     own_trainer(last, steps_per_epoch=3000).train()
     assert 0 < sum(calls) <= 2000
@@ -655,6 +662,18 @@ def test_a_busy_machine_does_not_decide():
     """Most calls were interrupted, but one was not."""
     assert compared([0.001], [0.1, 0.2, 0.1, 0.009]) is True
     assert compared([0.001] * 10 + [0.1] * 20, [0.012]) is False
+
+
+@pytest.mark.parametrize("fastest", [0, 1])
+def test_the_fastest_of_two_ways_is_kept(fastest):
+    seconds, trial = [0.02, 0.02], SpeedTrial(2)
+    seconds[fastest] = 0.005
+    while trial.is_faster is None:
+        if trial.has_singles:
+            trial.note_several(seconds[trial.next_way], 10)
+        else:
+            trial.note_single(0.001)
+    assert trial.is_faster and trial.fastest_way == fastest
 
 
 def test_long_steps_are_not_compared():

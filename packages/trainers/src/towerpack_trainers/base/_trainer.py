@@ -404,7 +404,8 @@ class Trainer(metaclass=_BuiltInGraph):
                 self._prologue = self._make_prologue()
             # XLA would compile the copies again; a limit on each call must apply to each step; and a call of
             # several steps would look like a stall of less than a second.
-            limited = config.xla or self._session_config().operation_timeout_in_ms
+            options = self._session_config()
+            limited = config.xla or options.operation_timeout_in_ms
             self._steps = choose_steps(
                 tf.no_op() if self._op is None else self._op,
                 self.callbacks,
@@ -414,6 +415,7 @@ class Trainer(metaclass=_BuiltInGraph):
                 own_step=type(self).__name__ if self._has_own_step() or self.processes.single_steps else None,
                 may_fuse=not limited and config.stall_seconds >= 1,
                 prologue=self._prologue,
+                pools=max(1, len(options.session_inter_op_thread_pool)),
             )
         return self._steps
 

@@ -232,6 +232,7 @@ def choose_steps(
     own_step: str | None = None,
     may_fuse: bool = True,
     prologue: PrologueOps | None = None,
+    pools: int = 1,
 ) -> TrainingSteps:
     """Chooses the number of steps in a session call, and adds the ops for it to the graph.
 
@@ -246,6 +247,7 @@ def choose_steps(
             step.
         may_fuse: False if there is another reason not to fuse steps.
         prologue: the ops that run before each step, as a part of it; None: none.
+        pools: the number of the session's thread pools.
 
     Raises:
         ConfigError: several steps per call are requested, but the trainer, a period or the input needs one.
@@ -268,7 +270,7 @@ def choose_steps(
         return CompositeStep(default, prologue, by_calls=own_step is not None)
     if may_fuse and steps_per_run is None and own_step is None and not callbacks.needs_every_step:
         epochs = (loop.max_epoch or 0) - loop.starting_epoch + 1
-        fused = FusedSteps.of(default, epochs * loop.steps_per_epoch)
+        fused = FusedSteps.of(default, epochs * loop.steps_per_epoch, pools)
         if fused is not None:
             return fused
     return FixedSteps(default, per_call)

@@ -123,6 +123,9 @@ class SpeedTrial:
     equal numbers of steps are compared. If they are about equal, the input limits both, and calls of several
     steps leave it more processor time.
 
+    Args:
+        ways: the number of ways to make several steps, which take turns.
+
     Attributes:
         SINGLES: the number of single steps before calls of several steps are tried.
         MOST_STEPS: the maximum number of steps in such a call during the trial.
@@ -131,15 +134,26 @@ class SpeedTrial:
     SINGLES: ClassVar[int] = _WARM_UP + _COMPARED
     MOST_STEPS: ClassVar[int] = _BLOCK
 
-    def __init__(self) -> None:
+    def __init__(self, ways: int = 1) -> None:
         self._is_faster: bool | None = None
         self._singles: list[float] = []
-        self._calls, self._steps, self._shortest = 0, 0, math.inf
+        self._shortest = [math.inf] * ways
+        self._calls = self._steps = 0
 
     @property
     def is_faster(self) -> bool | None:
         """Whether several steps in one call are faster; None until the comparison is complete."""
         return self._is_faster
+
+    @property
+    def next_way(self) -> int:
+        """The number of the way to try next."""
+        return self._calls % len(self._shortest)
+
+    @property
+    def fastest_way(self) -> int:
+        """The number of the fastest way so far."""
+        return self._shortest.index(min(self._shortest))
 
     @property
     def has_singles(self) -> bool:
@@ -153,14 +167,15 @@ class SpeedTrial:
             self._is_faster = False
 
     def note_several(self, seconds: float, steps: int) -> None:
-        """Adds the time of a call with several steps."""
+        """Adds the time of a call with several steps, in the next way."""
+        way, ways = self.next_way, len(self._shortest)
         self._calls += 1
-        if self._calls <= _WARM_UP_CALLS or not steps:
+        if self._calls <= _WARM_UP_CALLS * ways or not steps:
             return
         self._steps += steps
-        self._shortest = min(self._shortest, seconds / steps)
-        if self._steps >= _COMPARED:
-            self._is_faster = self._shortest < _ABOUT_EQUAL * self._single()
+        self._shortest[way] = min(self._shortest[way], seconds / steps)
+        if self._steps >= _COMPARED * ways:
+            self._is_faster = min(self._shortest) < _ABOUT_EQUAL * self._single()
 
     def _single(self) -> float:
         """Returns the shortest time of a step, as the mean of a block."""
@@ -229,12 +244,15 @@ class FusedSteps:
         default: the default step.
         copies: copies of it.
         stacked: the input of the copies; None if each takes its datapoint.
+        pools: the number of the session's thread pools to choose from.
     """
 
     per_call = 1
 
-    def __init__(self, default: DefaultStep, copies: StepCopies, stacked: StackedInput | None) -> None:
-        self.default = default
+    def __init__(
+        self, default: DefaultStep, copies: StepCopies, stacked: StackedInput | None, pools: int
+    ) -> None:
+        self.default, self._pools = default, pools
         self._ends_early = stacked is None
         with copies.graph.as_default(), tf.name_scope(None), tf.control_dependencies(None):
             self._limit = limit = tf.placeholder(tf.int32, [], "fused_steps_limit")
@@ -246,7 +264,7 @@ class FusedSteps:
         self._done = copies.loop(lambda done: (done < limit) & (tf.timestamp() < deadline), "fused_steps")
 
     @classmethod
-    def of(cls, default: DefaultStep, most_steps: int) -> FusedSteps | None:
+    def of(cls, default: DefaultStep, most_steps: int, pools: int = 1) -> FusedSteps | None:
         """Copies a step if its copies have the same effect and may be faster; otherwise returns None.
 
         It does not do so with GPUs: there, the host runs ahead of the steps anyway, and building a loop makes
@@ -255,6 +273,7 @@ class FusedSteps:
         Args:
             default: the default step.
             most_steps: the length of the training; a short one ends before the comparison is complete.
+            pools: the number of the session's thread pools; the fastest one runs the steps.
         """
         if most_steps <= SpeedTrial.SINGLES:
             return None
@@ -270,14 +289,22 @@ class FusedSteps:
             copies.prepare()
         except ConfigError:
             return None
-        return cls(default, copies, stacked)
+        return cls(default, copies, stacked, pools)
 
     def __str__(self) -> str:
         return "steps that no callback looks at: several in one session call, if that is faster\n"
 
     def compile(self, sess: tf.Session) -> StepCalls:
         """Prepares the session calls."""
-        many = fast_callable(sess, feeds=[self._limit], fetches=[self._done])
+        many = [
+            fast_callable(
+                sess,
+                feeds=[self._limit],
+                fetches=[self._done],
+                options=tf.RunOptions(inter_op_thread_pool=pool) if pool else None,
+            )
+            for pool in range(self._pools)
+        ]
         return StepCalls(
             compile_step(sess, self.default.done, self.default.values),
             run_many=_ManySteps(many, _SPARE if self._ends_early else 1),
@@ -289,12 +316,12 @@ class _ManySteps:
     """Runs several steps in one call, after a trial has shown that it is faster.
 
     Args:
-        call: the session call; it takes a limit and returns the number of steps.
+        calls: ways to make the same session call; it takes a limit and returns the number of steps.
         spare: the limit, as a multiple of the number of steps that fill the longest call.
     """
 
-    def __init__(self, call: Callable[..., list[Any]], spare: int) -> None:
-        self._call, self._spare = call, spare
+    def __init__(self, calls: Sequence[Callable[..., list[Any]]], spare: int) -> None:
+        self._calls, self._spare = calls, spare
         self._seconds_per_step = _ASSUMED_STEP
         self._singles_until_trial = _SINGLES_UNTIL_TRIAL
         self._several_until_trial = self._several_left = _SEVERAL_UNTIL_TRIAL
@@ -313,7 +340,7 @@ class _ManySteps:
         return 0 if limit < _FEWEST else self._run(min(limit, most))
 
     def _begin_trial(self) -> None:
-        self._trial = SpeedTrial()
+        self._trial = SpeedTrial(len(self._calls))
         self._since: float | None = None
 
     def _time_single(self) -> None:
@@ -325,12 +352,14 @@ class _ManySteps:
         return max(_FEWEST, math.ceil(self._spare * _LONGEST_CALL / self._seconds_per_step))
 
     def _run(self, limit: float) -> int:
+        trial = self._trial
+        way = trial.next_way if trial.is_faster is None else trial.fastest_way
         begin = time.perf_counter()
-        [done] = map(int, self._call(np.int32(limit)))
+        [done] = map(int, self._calls[way](np.int32(limit)))
         seconds = time.perf_counter() - begin
         self._seconds_per_step = seconds / max(done, 1)
-        if self._trial.is_faster is None:
-            self._trial.note_several(seconds, done)
+        if trial.is_faster is None:
+            trial.note_several(seconds, done)
             return done
         self._several_left -= done
         if self._several_left <= 0:
