@@ -713,6 +713,30 @@ def test_without_a_gpu():
         DataLoader(batches(), pin_memory=True)
 
 
+def halved_picture(datapoint):
+    return {"image": np.full((3, 64, 64), datapoint[0], np.uint8), "number": np.int64(datapoint[0])}
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="for machines with a GPU")
+@pytest.mark.parametrize("pin", [True, False])
+@pytest.mark.parametrize("workers", [0, 4])
+def test_batches_on_a_gpu_equal_those_on_the_cpu(workers, pin):
+    flow = BatchData(MapData(DataFromList([[number] for number in range(96)]), halved_picture), 8)
+    options = {"num_workers": workers, "seed": 3}
+    on_cpu = list(DataLoader(flow, **options))
+    busy = torch.randn(2048, 2048, device="cuda")
+    loader, kept, sums = DataLoader(flow, device="cuda", pin_memory=pin, **options), [], []
+    for number, batch in enumerate(loader):
+        busy = busy @ busy * 1e-3  # the memory of a batch is in use when the consumer drops it
+        sums.append(batch["image"].long().sum())
+        if number % 2:
+            kept.append((batch["image"], batch["image"][:, 0]))
+    assert [int(each) for each in sums] == [int(batch["image"].long().sum()) for batch in on_cpu]
+    for (image, view), batch in zip(kept, on_cpu[1::2], strict=True):
+        assert image.device.type == "cuda"
+        assert torch.equal(image.cpu(), batch["image"]) and torch.equal(view.cpu(), batch["image"][:, 0])
+
+
 class Elsewhere:
     """In place of a GPU: copies that are finished by the consumer."""
 
