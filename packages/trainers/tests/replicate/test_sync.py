@@ -167,7 +167,7 @@ def test_invalid_devices(configure, monkeypatch, devices, message):
 
 
 def test_no_gpu_at_all(configure, monkeypatch, caplog):
-    monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: [])
+    monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind=None: [])
     trainer = SyncMultiGPUTrainer(configure())
     assert trainer.devices == ["/cpu:0"]
     [record] = [record for record in caplog.records if record.levelname == "WARNING"]
