@@ -130,6 +130,15 @@ def test_an_unknown_name():
         PPOTrainer.for_env("CartPoll-v1")
 
 
+def test_the_module_that_registers_an_environment_is_imported(monkeypatch, tmp_path):
+    module = "import gymnasium; from gymnasium.envs.classic_control import CartPoleEnv\n"
+    module += "gymnasium.register('Mine/Pole-v0', CartPoleEnv)\n"
+    (tmp_path / "poles_of_mine.py").write_text(module)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(gymnasium.envs.registration, "registry", dict(gymnasium.registry))
+    PPOTrainer.for_env("poles_of_mine:Mine/Pole-v0", PPO, evaluation_episodes=2, log_dir=None).train()
+
+
 def test_an_unknown_option_names_the_known_ones():
     with pytest.raises(ConfigError, match="learning_rate"):
         PPOTrainer.for_env("CartPole-v1", learning_rate=1e-3)
@@ -185,7 +194,7 @@ def test_cartpole_is_learned_with_the_settings_of_its_name(tmp_path):
 
 
 def test_settings_by_name():
-    assert PPOSettings.of("CartPole-v1").gamma == 0.98
+    assert PPOSettings.of("CartPole-v1").gamma == PPOSettings.of("gymnasium:CartPole-v1").gamma == 0.98
     assert DQNSettings.of("CartPole-v1").gamma == 0.997
     assert PPOSettings.of("ale_py:ALE/Pong-v5") == PPOSettings.of("ALE/Breakout-v5") != PPOSettings()
     assert DQNSettings.of("ALE/Pong-v5").frame_stack == 4

@@ -39,8 +39,9 @@ EVALUATIONS = 20
 """The approximate number of evaluations in a training."""
 
 
-def _is_atari(env: str | EnvMaker) -> bool:
-    return isinstance(env, str) and env.rpartition(":")[2].startswith("ALE/")
+def _name(env: str | EnvMaker) -> str:
+    """Returns the name of an environment without its module; "" for a function."""
+    return env.rpartition(":")[2] if isinstance(env, str) else ""
 
 
 # ---- settings
@@ -82,9 +83,8 @@ class PPOSettings:
     @classmethod
     def of(cls, env: str | EnvMaker) -> PPOSettings:
         """Returns the settings for a known environment, or the default ones."""
-        if _is_atari(env):
-            return _PPO_ATARI
-        return _PPO.get(env, cls()) if isinstance(env, str) else cls()
+        name = _name(env)
+        return _PPO_ATARI if name.startswith("ALE/") else _PPO.get(name, cls())
 
     @property
     def iterations(self) -> int:
@@ -161,9 +161,8 @@ class DQNSettings:
     @classmethod
     def of(cls, env: str | EnvMaker) -> DQNSettings:
         """Returns the settings for a known environment, or the default ones."""
-        if _is_atari(env):
-            return _DQN_ATARI
-        return _DQN.get(env, cls()) if isinstance(env, str) else cls()
+        name = _name(env)
+        return _DQN_ATARI if name.startswith("ALE/") else _DQN.get(name, cls())
 
     @property
     def iterations(self) -> int:
@@ -367,11 +366,12 @@ def vector_envs(env: str | EnvMaker, count: int) -> Any:
     if callable(env):
         envs = env(count)
     elif isinstance(env, str):
-        if module := env.rpartition(":")[0]:
+        module, _, name = env.rpartition(":")
+        if module:  # it registers the environment
             importlib.import_module(module)
-        vectorized = gymnasium.spec(env).vector_entry_point is not None
+        vectorized = gymnasium.spec(name).vector_entry_point is not None
         mode = "vector_entry_point" if vectorized else "sync"
-        envs = gymnasium.make_vec(env, num_envs=count, vectorization_mode=mode)
+        envs = gymnasium.make_vec(name, num_envs=count, vectorization_mode=mode)
     else:
         envs = env
     if getattr(envs, "num_envs", None) != count or not hasattr(envs, "single_action_space"):
