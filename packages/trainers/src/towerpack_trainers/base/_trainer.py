@@ -46,6 +46,7 @@ from ..session import (
     TrainingEnd,
     TrainingInputs,
     TrainingLoop,
+    add_thread_pools,
     configure_process,
     default_session_config,
     seed_data,
@@ -184,7 +185,12 @@ class Trainer(metaclass=_BuiltInGraph):
 
     def _session_config(self) -> tf.ConfigProto:
         devices = [*self.devices, *devices_of_towers(self.graph)]
-        return self.config.session_config or default_session_config(devices)
+        if self.config.session_config is not None:
+            return self.config.session_config
+        options = default_session_config(devices)
+        if options.intra_op_parallelism_threads == 1 and not self.processes.single_steps:
+            add_thread_pools(options)
+        return options
 
     def register_callback(self, callback: Callback) -> None:
         """Adds a callback that runs after the trainer's own ones and before the user's.

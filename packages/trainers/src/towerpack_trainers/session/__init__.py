@@ -1,6 +1,7 @@
 """The loop and its surroundings: directory, session, signals, processes, and the end of a training."""
 
 from ._create_session import (
+    add_thread_pools,
     configure_process,
     cpu_session_config,
     create_session,
@@ -21,6 +22,7 @@ __all__ = [
     "TrainingEnd",
     "TrainingInputs",
     "TrainingLoop",
+    "add_thread_pools",
     "configure_process",
     "cpu_session_config",
     "create_session",

@@ -32,8 +32,6 @@ def default_session_config(devices: Sequence[str] = ()) -> tf.ConfigProto:
 
     - One thread inside each op on machines of up to four cores: a graph has enough ops to keep those busy,
       and dividing small ops costs more than it gains. On larger machines TensorFlow decides.
-    - There, a second pool with a single thread, which steps use if they are faster without passing ops from
-      one thread to another, as those of small networks are.
     - GPU memory is allocated on demand.
     - Ops without a kernel for the requested device run on another one.
 
@@ -46,13 +44,24 @@ def default_session_config(devices: Sequence[str] = ()) -> tf.ConfigProto:
     config = tf.ConfigProto(allow_soft_placement=True)
     if (os.cpu_count() or 1) <= 4:
         config.intra_op_parallelism_threads = 1
-        for threads in (0, 1):  # 0: TensorFlow's number
-            config.session_inter_op_thread_pool.add(num_threads=threads)
     config.gpu_options.allow_growth = True
     cpus = [int(device.rsplit(":", 1)[1]) for device in devices if _is_numbered_cpu(device)]
     if cpus:
         config.device_count["CPU"] = max(cpus) + 1
     return config
+
+
+def add_thread_pools(config: tf.ConfigProto) -> None:
+    """Adds TensorFlow's usual pool of threads to options of a session, and one of a single thread.
+
+    Steps use the second one if they are faster without passing ops from one thread to another, as those of
+    small networks are. Sessions of a server do not support pools.
+
+    Args:
+        config: the options, which are changed.
+    """
+    for threads in (0, 1):  # 0: TensorFlow's number
+        config.session_inter_op_thread_pool.add(num_threads=threads)
 
 
 def cpu_session_config(devices: Sequence[str] = (), threads: int | None = None) -> tf.ConfigProto:
