@@ -144,6 +144,11 @@ def test_an_unknown_option_names_the_known_ones():
         PPOTrainer.for_env("CartPole-v1", learning_rate=1e-3)
 
 
+def test_a_single_callback_is_refused_as_by_a_configuration():
+    with pytest.raises(ConfigError, match="is one callback; give a list"):
+        PPOTrainer.for_env("CartPole-v1", PPO, callbacks=ModelSaver(), log_dir=None)
+
+
 @pytest.mark.parametrize("trainer", [PPOTrainer, DQNTrainer])
 def test_a_killed_training_resumes_exactly(tmp_path, trainer):
     settings = PPO if trainer is PPOTrainer else DQN

@@ -27,7 +27,7 @@ from ._environments import FinishedEpisodes, GroupedSteps, Transitions, VectorSt
 from ._protocols import Environments, EnvironmentState
 
 __all__ = [
-    "TURNS_IN_EPOCH",
+    "ITERATIONS_IN_EPOCH",
     "ActingReport",
     "ActingTimeBreakdown",
     "AgentTrainer",
@@ -413,7 +413,7 @@ class ActingReport(Callback):
         monitors.put_message(self._breakdown.as_text(taken))
 
 
-TURNS_IN_EPOCH = 10
+ITERATIONS_IN_EPOCH = 10
 """The number of iterations in an epoch, unless the configuration has another number of steps."""
 
 
@@ -445,7 +445,7 @@ class AgentTrainer(BuilderTrainer):
         super().__init__(
             attrs.evolve(
                 config,
-                steps_per_epoch=updates * TURNS_IN_EPOCH if steps is None else steps,
+                steps_per_epoch=updates * ITERATIONS_IN_EPOCH if steps is None else steps,
                 extra_callbacks=[*extra, collector],
             )
         )

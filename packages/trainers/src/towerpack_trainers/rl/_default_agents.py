@@ -411,14 +411,13 @@ def config_for_env(
     """
     in_epoch = min(iterations_per_epoch, iterations)
     epochs = iterations // in_epoch
+    made = TrainConfig(**{"steps_per_epoch": in_epoch * updates, "max_epoch": epochs, **config})
     callbacks: list[Callback] = []
     if evaluation_episodes:
         evaluator = PolicyEvaluator(
             lambda: vector_envs(env, evaluation_episodes), evaluation_episodes, seed=1_000_000
         )
         callbacks.append(PeriodicTrigger(evaluator, every_k_epochs=max(1, epochs // EVALUATIONS)))
-        if config.get("log_dir", "") is not None:
+        if made.log_dir is not None:
             callbacks.append(MaxSaver("evaluation_mean_return"))
-    callbacks += config.pop("callbacks", None) or []
-    plan = {"steps_per_epoch": in_epoch * updates, "max_epoch": epochs, "callbacks": callbacks}
-    return TrainConfig(**{**plan, **config})
+    return attrs.evolve(made, callbacks=[*callbacks, *made.callbacks])

@@ -18,7 +18,7 @@ from .._argument_checks import at_least
 from .._errors import ConfigError
 from ..config import TrainConfig
 from ..towers._model_desc import ModelDesc
-from ._acting import TURNS_IN_EPOCH, AgentTrainer, Collector, updates_of
+from ._acting import ITERATIONS_IN_EPOCH, AgentTrainer, Collector, updates_of
 from ._default_agents import (
     DefaultPolicyModel,
     EnvMaker,
@@ -393,7 +393,7 @@ class PPOTrainer(AgentTrainer):
         if config.get("model") is None:
             config["model"] = DefaultPolicyModel.of(envs, use)
         rollout = rollout_for(envs, steps=use.steps, gamma=use.gamma, lam=use.lam, seed=seed)
-        plan = use.iterations, use.updates_per_iteration, TURNS_IN_EPOCH
+        plan = use.iterations, use.updates_per_iteration, ITERATIONS_IN_EPOCH
         return cls(
             config_for_env(env, *plan, evaluation_episodes, {"seed": seed, **config}),
             envs,
