@@ -52,7 +52,7 @@ def train(line, callbacks, fail=None):
                     if fail is not None:
                         fail(sess)
     finally:
-        assert set(threading.enumerate()) == threads
+        assert not set(threading.enumerate()) - threads
 
 
 METHODS = ["_before_train", "_before_epoch", "_before_run", "_after_run", "_trigger_step", "_trigger_epoch"]

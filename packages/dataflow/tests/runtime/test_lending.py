@@ -1,12 +1,12 @@
 """A consumer that promises not to write gets read-only views, based on a lease."""
 
 import gc
-import os
 import sys
 
 import cloudpickle
 import numpy as np
 import pytest
+from resources import open_files
 
 from towerpack_dataflow import (
     BatchData,
@@ -60,10 +60,6 @@ def owner_of(array):
 
 def where(array):
     return array.__array_interface__["data"][0]
-
-
-def number_of_descriptors():
-    return len(os.listdir("/proc/self/fd"))
 
 
 def is_lent(array):
@@ -151,11 +147,11 @@ def test_a_held_array_keeps_its_address_and_its_bytes(derive):
 def test_a_queue_may_be_full_of_views_and_beyond_that_they_are_read_only_copies():
     flow = runner(80, prefetch_bytes=8 * SIZE)
     flow.lend_read_only()
-    before = number_of_descriptors()
+    before = open_files()
     held = [array for array, _, _ in flow]
     lent = [is_lent(array) for array in held]
     assert sum(lent) == 4 * 8
-    assert number_of_descriptors() < before + 8
+    assert len(open_files() - before) < 8
     for number, array in enumerate(held):
         owner, writable = owner_of(array)
         assert not writable and (lent[number] or owner is None)

@@ -1,5 +1,4 @@
 import contextlib
-import gc
 import os
 import pickle
 import resource
@@ -7,6 +6,7 @@ import socket
 
 import numpy as np
 import pytest
+from resources import open_files
 
 from towerpack_dataflow.runtime.transport import (
     Channel,
@@ -130,8 +130,7 @@ def test_slots_of_a_size_that_is_no_longer_needed_are_given_up(ends):
 
 
 def test_descriptors_are_not_used_up():
-    gc.collect()
-    before = len(os.listdir("/proc/self/fd"))
+    before = open_files()
     one, other = map(Channel, socket.socketpair())
     for power in range(10, 25):
         one.send("head", np.ones(2**power, np.uint8))
@@ -139,9 +138,7 @@ def test_descriptors_are_not_used_up():
     one.close()
     other.close()
     del one, other
-    gc.collect()
-    # Those of earlier tests may be closed meanwhile.
-    assert len(os.listdir("/proc/self/fd")) <= before
+    assert not open_files() - before
 
 
 def test_running_out_of_descriptors_is_said_clearly(ends):

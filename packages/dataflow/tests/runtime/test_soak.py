@@ -14,6 +14,7 @@ from pathlib import Path
 import cloudpickle
 import numpy as np
 import pytest
+from resources import open_files
 
 from towerpack_dataflow import DataFromList, MapData, MultiProcessMapData, MultiProcessRunner
 from towerpack_dataflow.runtime.bench import process_tree, proportional_memory
@@ -91,7 +92,7 @@ class Soak:
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_nothing_grows():
-    before = len(os.listdir("/proc/self/fd"))
+    before = open_files()
     soak = Soak()
     soak.read(min(COUNT, 200_000))  # all slots are made, all workers started
     memory, descriptors, processes, objects = held()
@@ -103,5 +104,4 @@ def test_nothing_grows():
     assert after[3] < objects + 20_000  # 64 MB are a lot, a third of an object for each datapoint is not
     soak.close()
     del soak
-    gc.collect()
-    assert len(os.listdir("/proc/self/fd")) <= before
+    assert not open_files() - before

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from resources import resources
 
 from towerpack_dataflow import (
     ArgumentError,
@@ -177,10 +178,9 @@ def test_why_a_thread_has_gone_is_said_while_its_inputs_are_sent():
 
 
 def test_threads_end_with_their_runner():
-    gc.collect()
-    before = threading.active_count()
+    before = resources()
     runner = MultiThreadRunner(numbers(5), 4)
     assert len(list(runner)) == 5
-    assert threading.active_count() == before + 4
+    assert len(set(threading.enumerate()) - before) == 4
     del runner
-    assert threading.active_count() == before
+    assert not resources() - before

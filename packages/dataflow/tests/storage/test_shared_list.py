@@ -1,4 +1,3 @@
-import gc
 import os
 import pickle
 import subprocess
@@ -10,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from resources import open_files
 
 from towerpack_dataflow import BatchData, DataFromList, MapData, PayloadError
 from towerpack_dataflow.storage import PackedList, SharedListPickle
@@ -159,19 +159,17 @@ def test_classes_of_the_main_module_travel_by_value():
 
 
 def test_nothing_is_left_open():
-    gc.collect()
-    before = os.listdir("/proc/self/fd")
+    before = open_files()
     flow = MapData(DataFromList(PAIRS), len)
     payload = SharedListPickle()
     with payload.packing():
         copied = cloudpickle.loads(cloudpickle.dumps(flow))
-    assert len(os.listdir("/proc/self/fd")) == len(before) + 3  # the payload's, the list's, and its mapping's
+    assert len(open_files() - before) == 3  # the payload's, the list's, and its mapping's
     payload.close()
     payload.close()
     assert len(list(copied)) == len(PAIRS)
     del copied
-    gc.collect()
-    assert os.listdir("/proc/self/fd") == before
+    assert not open_files() - before
 
 
 def test_errors():

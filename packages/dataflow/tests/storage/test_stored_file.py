@@ -9,6 +9,7 @@ import sys
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from resources import open_files
 
 from towerpack_dataflow import ArgumentError, ArgumentTypeError, FormatError, StorageError
 from towerpack_dataflow.storage import create_file, local_path, open_url
@@ -174,8 +175,8 @@ def test_a_file_that_is_written_to_is_an_error(path):
 
 
 def test_many_files_need_one_descriptor_each(path):
-    before = len(os.listdir("/proc/self/fd"))
+    before = open_files()
     files = [open_url(path) for _ in range(10)]
-    assert len(os.listdir("/proc/self/fd")) == before + 10
+    assert len(open_files() - before) == 10
     del files
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert not open_files() - before
