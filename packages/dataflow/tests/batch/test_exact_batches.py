@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from any_datapoints import columns, difference, few_examples, values
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from towerpack_dataflow import (
@@ -43,7 +43,8 @@ class Metres(np.ndarray):
 
 
 def leaves(value: Any) -> list[Any]:
-    return [leaf for member in value for leaf in leaves(member)] if type(value) in {list, tuple} else [value]
+    nested = type(value) in {list, tuple} or (isinstance(value, np.ndarray) and value.ndim)
+    return [leaf for member in value for leaf in leaves(member)] if nested else [value]
 
 
 def difference_in_batch(value: Any, row: Any) -> str | None:
@@ -71,6 +72,8 @@ def number_is_kept(value: Any, row: Any) -> bool:
 
 @pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
 @few_examples(50)
+@example(column=[[np.zeros(0, np.bool_)]])
+@example(column=[[np.zeros(2, np.int8)], [np.ones(2, np.int8)]])
 @given(column=st.one_of(columns(), st.lists(values(), min_size=1, max_size=3)))
 def test_a_batch_has_the_values_of_its_datapoints_or_is_refused(make, column):
     flow = DataFromList([[value] for value in column], shuffle=False)
