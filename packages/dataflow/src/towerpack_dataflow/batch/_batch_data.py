@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import count
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from .. import _argument_checks as arguments
 from .._errors import ArgumentError
-from ..flow._columns import Columns
+from ..flow._columns import Columns, assembled
 from ..flow._epoch import Epoch
 from ..flow._trace import Origin
 from ..flow._tree_fingerprint import known_length
@@ -23,6 +23,8 @@ from ._host_share import first_number, hosts_of
 
 __all__ = ["BatchData", "checked_batch_size"]
 
+# Small batches are gathered together: a copy of this many bytes takes about as long as the call.
+_BYTES_AT_ONCE, _MOST_AT_ONCE = 2**16, 64
 _NOT_COPIED = frozenset({"_memory", "_read_only"})
 
 
@@ -117,22 +119,46 @@ class BatchData(ProxyDataFlow):
             self.ds.lend_read_only()
 
     def _datapoints(self, epoch: Epoch, start: int) -> Iterator[Any]:
-        columns = None if self._use_list else self.ds._columns()
-        return self._collated(epoch, start) if columns is None else self._gathered(columns, epoch, start)
+        columns = self._columns_below()
+        if columns is None:
+            return self._collated(epoch, start)
+        return self._gathered(columns, epoch, start, self._most_at_once(columns))
 
-    def _gathered(self, columns: Columns, epoch: Epoch, start: int) -> Iterator[Any]:
-        """Yields batches written by the flow below, without making datapoints."""
+    def _columns_below(self) -> Columns | None:
+        """Returns the layout of the batches if the flow below fills them."""
+        return None if self._use_list else self.ds._columns()
+
+    def _most_at_once(self, columns: Columns) -> int:
+        """Returns the maximum number of batches in one call, which costs more than filling small ones."""
+        if type(self._own_memory()) is not BufferPool:  # a worker's memory is for one batch
+            return 1
+        size = sum(prod(shape) * dtype.itemsize for shape, dtype in columns.rows(self._batch_size))
+        return min(max(1, _BYTES_AT_ONCE // max(size, 1)), _MOST_AT_ONCE)
+
+    def _gathered(self, columns: Columns, epoch: Epoch, start: int, most: int = 1) -> Iterator[Any]:
+        """Yields batches written by the flow below, up to `most` in one call, without making datapoints."""
         size = self._batch_size
         fields = columns.rows(size)
         below = self._below(epoch)
         memory = self._own_memory()
         try:
-            for wanted in self._index_ranges(epoch, start):
-                if len(wanted) < size:
-                    fields = columns.rows(len(wanted))
-                batch = columns.batch(below, wanted, memory.allocate(fields))
-                yield self._finished(self._stacked(below, wanted) if batch is None else batch)
-                del batch  # its memory is for one of the next
+            for block in self._index_ranges(epoch, start, most):
+                if len(block) > size and (rows := _rows_of(columns, below, block)) is not None:
+                    frozen = self._read_only
+                    for each in rows if frozen else ():  # before they are divided, which costs less
+                        freeze(each)
+                    for low in range(0, len(block), size):
+                        parts = [each[low : low + size] for each in rows]
+                        batch = assembled(columns.kind, columns.keys, parts)
+                        yield batch if frozen else self._finished(batch)
+                    continue
+                for low in range(0, len(block), size):
+                    wanted = block[low : low + size]
+                    if len(wanted) < size:
+                        fields = columns.rows(len(wanted))
+                    batch = columns.batch(below, wanted, memory.allocate(fields))
+                    yield self._finished(self._stacked(below, wanted) if batch is None else batch)
+                    del batch  # its memory is for one of the next
         except Exception as error:
             record_origin(error, self)
             raise
@@ -145,13 +171,15 @@ class BatchData(ProxyDataFlow):
         """Returns the number of the first datapoint of a batch."""
         return first_number(self.ds, epoch, index, self._batch_size)
 
-    def _index_ranges(self, epoch: Epoch, start: int) -> Iterator[range]:
-        """Returns the numbers of the datapoints in each batch from batch `start` on."""
-        first, size, length = self._first(epoch, start), self._batch_size, known_length(self.ds)
-        if length is None:
-            return (range(low, low + size) for low in count(first, size))
-        stop = length if self._remainder else length - (length - first) % size
-        return (range(low, min(low + size, stop)) for low in range(first, stop, size))
+    def _index_ranges(self, epoch: Epoch, start: int, most: int = 1) -> Iterator[range]:
+        """Yields the numbers of the datapoints from batch `start` on: of one batch, of 2, 4, up to `most`."""
+        low, size, length = self._first(epoch, start), self._batch_size, known_length(self.ds)
+        stop = length if length is None or self._remainder else length - (length - low) % size
+        count = 1
+        while stop is None or low < stop:
+            high = low + size * count
+            yield range(low, high if stop is None else min(high, stop))
+            low, count = high, min(2 * count, most)
 
     def _collated(self, epoch: Epoch, start: int) -> Iterator[Any]:
         first = self._first(epoch, start)
@@ -189,7 +217,9 @@ class BatchData(ProxyDataFlow):
         return batch
 
     def _datapoint(self, epoch: Epoch, index: int) -> Any:
-        return next(self._datapoints(epoch, index), None)
+        columns = self._columns_below()
+        found = self._collated(epoch, index) if columns is None else self._gathered(columns, epoch, index)
+        return next(found, None)
 
     def __getstate__(self) -> dict[str, Any]:
         """Leaves out memory and readers; a copy creates them again."""
@@ -197,6 +227,16 @@ class BatchData(ProxyDataFlow):
 
     def _name(self) -> str:
         return f"BatchData({self._batch_size})"
+
+
+def _rows_of(columns: Columns, epoch: Epoch, wanted: range) -> list[np.ndarray] | None:
+    """Returns the rows of several batches; None if some cannot be gathered, so that each is tried alone."""
+    rows = [np.empty(shape, dtype) for shape, dtype in columns.rows(len(wanted))]
+    try:
+        columns.gather(epoch, wanted, rows)
+    except Exception:  # raised again for the batch that it belongs to
+        return None
+    return rows
 
 
 def checked_batch_size(flow: Any, batch_size: int, remainder: bool) -> int:

@@ -10,6 +10,7 @@ import numpy as np
 
 from .._errors import BatchError, ComponentError
 from ..batch import BatchData, Collator
+from ..flow._columns import Columns
 from ..flow._epoch import Epoch
 from ..flow._node import DROPPED, Effect
 from ..flow._user_code import record_origin
@@ -78,11 +79,9 @@ class NestedBatchData(BatchData):
     A datapoint may also be a single array or number. Python's integers become int64, as in PyTorch.
     """
 
-    def _datapoints(self, epoch: Epoch, start: int) -> Iterator[Any]:
+    def _columns_below(self) -> Columns | None:
         columns = self.ds._columns()
-        if columns is None or columns.integers:  # they would be int32
-            return self._collated(epoch, start)
-        return self._gathered(columns, epoch, start)
+        return None if columns is None or columns.integers else columns  # integers would be int32
 
     def _stacked(self, below: Epoch, wanted: range) -> Any:
         datapoints = (self.ds._datapoint(below, number) for number in wanted)
