@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from math import prod
 from typing import Any
 
 import numpy as np
 
 from .. import _argument_checks as arguments
 from .._errors import ArgumentError
-from ..flow._columns import Columns, assembled
+from ..flow._columns import Columns
 from ..flow._epoch import Epoch
 from ..flow._trace import Origin
 from ..flow._tree_fingerprint import known_length
@@ -23,8 +22,6 @@ from ._host_share import first_number, hosts_of
 
 __all__ = ["BatchData", "checked_batch_size"]
 
-# Small batches are gathered together: a copy of this many bytes takes about as long as the call.
-_BYTES_AT_ONCE, _MOST_AT_ONCE = 2**16, 64
 _NOT_COPIED = frozenset({"_memory", "_read_only"})
 
 
@@ -122,41 +119,29 @@ class BatchData(ProxyDataFlow):
         columns = self._columns_below()
         if columns is None:
             return self._collated(epoch, start)
-        return self._gathered(columns, epoch, start, self._most_at_once(columns))
+        shared = type(self._own_memory()) is not BufferPool  # then it is for one batch
+        return self._gathered(columns, epoch, start, 1 if shared else columns.most_at_once(self._batch_size))
 
     def _columns_below(self) -> Columns | None:
         """Returns the layout of the batches if the flow below fills them."""
         return None if self._use_list else self.ds._columns()
 
-    def _most_at_once(self, columns: Columns) -> int:
-        """Returns the maximum number of batches in one call, which costs more than filling small ones."""
-        if type(self._own_memory()) is not BufferPool:  # a worker's memory is for one batch
-            return 1
-        size = sum(prod(shape) * dtype.itemsize for shape, dtype in columns.rows(self._batch_size))
-        return min(max(1, _BYTES_AT_ONCE // max(size, 1)), _MOST_AT_ONCE)
-
     def _gathered(self, columns: Columns, epoch: Epoch, start: int, most: int = 1) -> Iterator[Any]:
         """Yields batches written by the flow below, up to `most` in one call, without making datapoints."""
-        size = self._batch_size
-        fields = columns.rows(size)
-        below = self._below(epoch)
-        memory = self._own_memory()
+        size, below, memory = self._batch_size, self._below(epoch), self._own_memory()
         try:
             for block in self._index_ranges(epoch, start, most):
-                if len(block) > size and (rows := _rows_of(columns, below, block)) is not None:
+                if len(block) > size and (rows := columns.gathered(below, block)) is not None:
                     frozen = self._read_only
                     for each in rows if frozen else ():  # before they are divided, which costs less
                         freeze(each)
                     for low in range(0, len(block), size):
-                        parts = [each[low : low + size] for each in rows]
-                        batch = assembled(columns.kind, columns.keys, parts)
+                        batch = columns.assembled([each[low : low + size] for each in rows])
                         yield batch if frozen else self._finished(batch)
                     continue
                 for low in range(0, len(block), size):
                     wanted = block[low : low + size]
-                    if len(wanted) < size:
-                        fields = columns.rows(len(wanted))
-                    batch = columns.batch(below, wanted, memory.allocate(fields))
+                    batch = columns.batch(below, wanted, memory.allocate(columns.rows(len(wanted))))
                     yield self._finished(self._stacked(below, wanted) if batch is None else batch)
                     del batch  # its memory is for one of the next
         except Exception as error:
@@ -227,16 +212,6 @@ class BatchData(ProxyDataFlow):
 
     def _name(self) -> str:
         return f"BatchData({self._batch_size})"
-
-
-def _rows_of(columns: Columns, epoch: Epoch, wanted: range) -> list[np.ndarray] | None:
-    """Returns the rows of several batches; None if some cannot be gathered, so that each is tried alone."""
-    rows = [np.empty(shape, dtype) for shape, dtype in columns.rows(len(wanted))]
-    try:
-        columns.gather(epoch, wanted, rows)
-    except Exception:  # raised again for the batch that it belongs to
-        return None
-    return rows
 
 
 def checked_batch_size(flow: Any, batch_size: int, remainder: bool) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from ctypes import c_float
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,6 +32,7 @@ NUMBER_DTYPES = {bool: np.bool_, int: np.int32, float: np.float32, complex: np.c
 """The dtype of Python's numbers in a batch."""
 
 _EXACT_DTYPES = {bool: np.bool_, int: np.int64, float: np.float64, complex: np.complex128}
+_BYTES_AT_ONCE, _MOST_AT_ONCE = 2**16, 64
 _INT32_LIMIT = 2**31
 _WHOLE = 2.0**24  # up to here float32 holds each integer
 _WITHOUT_MEANING = frozenset({np.ndarray, np.memmap, np.matrix, np.recarray})
@@ -72,7 +74,25 @@ class Columns(NamedTuple):
             self.gather(epoch, wanted, out)
         except NoColumnsError:
             return None
-        return assembled(self.kind, self.keys, out)
+        return self.assembled(out)
+
+    def gathered(self, epoch: Epoch, wanted: range) -> list[np.ndarray] | None:
+        """Returns new arrays with the rows of several batches; `None` if some cannot be gathered."""
+        rows = [np.empty(shape, dtype) for shape, dtype in self.rows(len(wanted))]
+        try:
+            self.gather(epoch, wanted, rows)
+        except Exception:  # raised again for the batch that it belongs to
+            return None
+        return rows
+
+    def most_at_once(self, batch_size: int) -> int:
+        """Returns the maximum number of batches to gather in one call, which costs more than small copies."""
+        size = sum(prod(shape) * dtype.itemsize for shape, dtype in self.rows(batch_size))
+        return min(max(_BYTES_AT_ONCE // max(size, 1), 1), _MOST_AT_ONCE)
+
+    def assembled(self, components: Sequence[np.ndarray]) -> Any:
+        """Returns a batch with these components."""
+        return assembled(self.kind, self.keys, components)
 
 
 def assembled(kind: type[Any], keys: Sequence[Any], values: Sequence[Any]) -> Any:
