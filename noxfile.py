@@ -167,8 +167,8 @@ def peers(session: nox.Session, name: str) -> None:
 def endurance(session: nox.Session, name: str) -> None:
     """Kills, floods, repeats and mutates, for minutes; `promises` does a little of it in each run of nox."""
     run_entry(session, TABLE["endurance"][name])
-    if name == "promises":
-        show(session, BENCHMARKS)
+    if shown := TABLE["endurance"][name].get("shown"):
+        show(session, shown)
 
 
 @nox.session
@@ -297,8 +297,28 @@ def install(session: nox.Session, wanted: list[str], *tools: str) -> None:
     build(session)
     named = [TABLE["extras"][each[1:]] if each.startswith("@") else each for each in wanted]
     session.install(*built_alone(session), *(f"towerpack-{wheel}" for wheel in named), *tools)
-    # Where no byte code may be written, each of the tests' processes compiles TensorFlow again: 40 s apiece.
+    # Where no byte code may be written, each of the tests' processes compiles TensorFlow again.
     session.env["PYTHONDONTWRITEBYTECODE"] = None
+    link_byte_code(Path(session.virtualenv.location))
+
+
+def link_byte_code(environment: Path) -> None:
+    """Links TensorFlow's byte code from an earlier session, since each process would compile it for 16 s.
+
+    Both environments have links to the same sources in uv's cache, so the byte code is of the same release.
+    """
+    for package in ("tensorflow", "keras"):
+        for here in environment.glob(f"lib/python*/site-packages/{package}"):
+            same = (here / "__init__.py").samefile
+            others = environment.parent.glob(f"*/{here.relative_to(environment)}")
+            compiled = next(
+                (each for each in others if each != here and (each / "__pycache__").exists()), here
+            )
+            for code in compiled.rglob("*.pyc") if same(compiled / "__init__.py") else ():
+                target = here / code.relative_to(compiled)
+                target.parent.mkdir(exist_ok=True)
+                if not target.exists():
+                    target.hardlink_to(code)
 
 
 def install_lowest(session: nox.Session) -> None:
