@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from towerpack_callbacks import Callback, NonFiniteError, TerminateOnNaN, as_session_hooks
+from towerpack_callbacks import Callback, NonFiniteError, TerminateOnNaN, as_session_hooks, nonfinite
 from towerpack_callbacks.nonfinite import replay
 from towerpack_callbacks.nonfinite.__main__ import main
 
@@ -281,3 +281,12 @@ def test_a_batch_from_a_queue_is_the_one_that_failed(tmp_path):
         np.testing.assert_array_equal(batch["take:0"], [1, 1])
     # There is nothing in the queue of this one, so asking it would hang.
     assert replay(tmp_path / "nonfinite-4").op == "the_log"
+
+
+def test_the_old_name_of_the_origin_is_deprecated():
+    with pytest.warns(
+        DeprecationWarning, match=r"nonfinite\.Origin is deprecated; write .*\.NonFiniteOrigin"
+    ):
+        assert nonfinite.Origin is nonfinite.NonFiniteOrigin
+    with pytest.raises(AttributeError, match="no attribute 'Orijin'"):
+        _ = nonfinite.Orijin

@@ -5,6 +5,20 @@ writes a folder. `python -m towerpack_callbacks.nonfinite FOLDER` then finds the
 code.
 """
 
-from ._terminate_on_nan import Origin, TerminateOnNaN, find_origin, replay
+import warnings
+from typing import Any
 
-__all__ = ["Origin", "TerminateOnNaN", "find_origin", "replay"]
+from ._terminate_on_nan import NonFiniteOrigin, TerminateOnNaN, find_origin, replay
+
+__all__ = ["NonFiniteOrigin", "TerminateOnNaN", "find_origin", "replay"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "Origin":
+        warnings.warn(
+            f"{__name__}.Origin is deprecated; write {__name__}.NonFiniteOrigin",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+        return NonFiniteOrigin
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -29,7 +29,7 @@ from ..graph import (
 )
 from ..writing import write_archive
 
-__all__ = ["Origin", "TerminateOnNaN", "find_origin", "replay", "write_folder"]
+__all__ = ["NonFiniteOrigin", "TerminateOnNaN", "find_origin", "replay", "write_folder"]
 
 _OURS = re.compile(r"[/\\]towerpack_(callbacks|inputsource|layers|trainers)[/\\]")
 _AT_ONCE = 64  # tensors fetched in one run: enough for speed, few enough for the memory
@@ -37,7 +37,7 @@ _AT_ONCE = 64  # tensors fetched in one run: enough for speed, few enough for th
 
 @final
 @attrs.frozen
-class Origin:
+class NonFiniteOrigin:
     """The origin of non-finite values.
 
     Attributes:
@@ -52,7 +52,9 @@ class Origin:
     text: str
 
 
-def find_origin(sess: tf.Session, targets: Sequence[tf.Tensor], batch: Mapping[str, Any]) -> Origin | None:
+def find_origin(
+    sess: tf.Session, targets: Sequence[tf.Tensor], batch: Mapping[str, Any]
+) -> NonFiniteOrigin | None:
     """Runs the dependencies of the targets and finds the first op with a non-finite output.
 
     Infinite values that do not reach a target, such as those not selected by a `tf.where`, are ignored.
@@ -115,16 +117,18 @@ def _reached_from(pending: list[tf.Tensor], bad: set[str], batch: Mapping[str, A
     return list(reached.values())
 
 
-def _describe(tensor: tf.Tensor, run: Any, came_with_batch: bool) -> Origin:
+def _describe(tensor: tf.Tensor, run: Any, came_with_batch: bool) -> NonFiniteOrigin:
     """Describes an op, its inputs and its output."""
     op = tensor.op
     (value,) = run([tensor])
     what = _describe_value(tensor, value)
     if came_with_batch:
-        return Origin(op.name, "input", f"It came with the input: {what}.")
+        return NonFiniteOrigin(op.name, "input", f"It came with the input: {what}.")
     if reads_variable(op):
         variable = op.inputs[0].op.name if op.inputs else op.name
-        return Origin(op.name, "variable", f"It was in the variable {variable!r} before this step: {what}.")
+        return NonFiniteOrigin(
+            op.name, "variable", f"It was in the variable {variable!r} before this step: {what}."
+        )
     lines = [f"The first op that made it is {op.name!r} ({op.type}): {what}."]
     inputs = [i for i in op.inputs if i.dtype not in {tf.resource, tf.variant, tf.string}]
     lines += [f"  from {_describe_value(i, v)}" for i, v in zip(inputs, run(inputs))]
@@ -135,7 +139,7 @@ def _describe(tensor: tf.Tensor, run: Any, came_with_batch: bool) -> Origin:
     where = _line_of_model(op if original is None else original)
     if where:
         lines.append(f"  made at {where}")
-    return Origin(op.name, "op", "\n".join(lines))
+    return NonFiniteOrigin(op.name, "op", "\n".join(lines))
 
 
 def _describe_value(tensor: tf.Tensor, value: Any) -> str:
@@ -200,7 +204,7 @@ def write_folder(
     (folder / _REPORT).write_text(report + "\n", encoding="utf-8")
 
 
-def replay(folder: str | Path) -> Origin | None:
+def replay(folder: str | Path) -> NonFiniteOrigin | None:
     """Runs the step of a folder again, in a new graph and session.
 
     Args:
