@@ -117,8 +117,8 @@ def check(plain, parallel, data, seed):
     # Forked workers start in no time; the others differ only in how the flow gets there.
     method = data.draw(st.sampled_from(["fork"] * 19 + ["spawn"]), label="start method")
     for runner in {parallel, getattr(parallel, "ds", parallel), getattr(parallel.ds, "ds", parallel)}:
-        if hasattr(runner, "_start_method"):
-            runner._start_method = method
+        if hasattr(runner, "_options"):
+            runner._options.start_method = method
     pickled = cloudpickle.dumps(parallel)
     plain.seed(seed)
     passes = [head(plain) for _ in range(3)]

@@ -139,7 +139,7 @@ def test_a_runner_may_be_collected_in_one_of_its_threads(kind):
 
 def test_copies_are_never_threads(monkeypatch):
     monkeypatch.setattr(sys, "_is_gil_enabled", lambda: False, raising=False)
-    assert MultiProcessRunner(numbers(9), 2, replicate=True)._start_method == "spawn"
+    assert MultiProcessRunner(numbers(9), 2, replicate=True)._options.start_method == "spawn"
     with pytest.raises(ArgumentError, match="threads share one flow"):
         MultiProcessRunner(numbers(9), 2, replicate=True, start_method="thread")
 

@@ -76,7 +76,7 @@ def test_views_in_any_form_never_change(kind):
 @pytest.mark.parametrize("kind", ["plain", "batched", "mapped"])
 def test_a_list_of_all_of_a_large_flow(kind):
     flow = flow_of(kind, 500, size=40_000)
-    flow._prefetch_bytes = 2**23
+    flow._options.prefetch_bytes = 2**23
     everything = list(flow)
     assert len(everything) == 500
     firsts = [int(image.ravel()[0]) for image, _ in everything]

@@ -11,9 +11,10 @@ from typing import Any, NamedTuple, NoReturn, final
 import numpy as np
 
 from .._errors import EnvCallError, EnvError, EnvTimeoutError, WorkerDiedError
-from ..runtime.pool import PoolOptions, WorkerGroup, WorkerHandle
+from ..runtime.pool import WorkerGroup, WorkerHandle
 from ..runtime.transport import Failure, PeerGoneError, unpack_error
 from ..runtime.worker._task_handler import WorkerService
+from ..runtime.worker._worker_options import WorkerOptions
 from ..runtime.worker._worker_process import interrupts_blocked
 from ._space_arrays import IDLE, SpaceArrays, StepMemory
 from ._worker_envs import WorkerLink
@@ -77,7 +78,9 @@ class EnvWorkers:
         self._links: list[WorkerLink] = []
         self._poll = select.poll()
         self._by_descriptor: dict[int, int] = {}
-        self._group = WorkerGroup(PoolOptions(len(index_ranges), start_method, None, 2**28, inf))
+        self._group = WorkerGroup(
+            len(index_ranges), WorkerOptions(start_method=start_method, stall_warning=None)
+        )
         self._making = [f"in environment {numbers[0]}, while it was made" for numbers in self.index_ranges]
         self._asked: set[int] = set()  # the workers with an outstanding answer
         self._last_message = 0.0  # its time of arrival, while the workers start

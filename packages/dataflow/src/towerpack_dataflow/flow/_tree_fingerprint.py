@@ -35,7 +35,7 @@ def tree_text(flow: Node, kind: type, depth: int = 0) -> str:
     """Returns the constructor call that would build such a flow, with sizes in place of data.
 
     An argument is shown if an attribute of the same name, with or without a leading `_`, holds a value other
-    than the default. Flows that no argument shows come last.
+    than the default; also an attribute of the flow's `_options`. Flows that no argument shows come last.
     """
     name = type(flow).__name__
     if depth > _DEEPEST:
@@ -73,8 +73,11 @@ def kept_numbers(flow: Node, base: type | None = None) -> dict[str, bool | int |
 
 
 def _kept_arguments(flow: Node) -> Iterator[tuple[str, Any, Any]]:
-    """Yields name, value and default of each constructor argument that the flow keeps as an attribute."""
-    own = vars(flow)
+    """Yields name, value and default of each constructor argument that the flow keeps.
+
+    It is kept as an attribute of the flow, or of the object in `_options`.
+    """
+    own = {**getattr(vars(flow).get("_options"), "__dict__", {}), **vars(flow)}
     for name, default in _parameters(type(flow)).items():
         kept = next((key for key in (name, f"_{name}") if key in own), None)
         if kept is not None:

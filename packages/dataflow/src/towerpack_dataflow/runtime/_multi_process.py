@@ -8,6 +8,7 @@ from typing import Any, final
 from .. import _argument_checks as arguments
 from ._parallel_map import ParallelMap
 from ._parallel_runner import ParallelRunner
+from .worker._worker_options import WorkerOptions
 
 __all__ = ["MultiProcessMapData", "MultiProcessRunner"]
 
@@ -91,10 +92,7 @@ class MultiProcessRunner(ParallelRunner):
     ) -> None:
         """Checks the arguments; starts nothing."""
         replicate = arguments.flag("replicate", replicate)
-        super().__init__(
-            ds,
-            num_workers,
-            replicate=replicate,
+        options = WorkerOptions(
             ordered=ordered,
             prefetch_bytes=prefetch_bytes,
             # Copies of a flow cannot share a state that it keeps from one datapoint to the next.
@@ -104,9 +102,7 @@ class MultiProcessRunner(ParallelRunner):
             stall_warning=stall_warning,
             timeout=timeout,
         )
-
-    def _name(self) -> str:
-        return f"MultiProcessRunner({self._num_workers})"
+        super().__init__(ds, num_workers, options, replicate=replicate)
 
 
 @final
@@ -161,12 +157,7 @@ class MultiProcessMapData(ParallelMap):
         timeout: float | None = None,
     ) -> None:
         """Checks the arguments; starts nothing."""
-        super().__init__(
-            ds,
-            num_workers,
-            func,
-            rng=rng,
-            drops=drops,
+        options = WorkerOptions(
             ordered=ordered,
             prefetch_bytes=prefetch_bytes,
             start_method=start_method,
@@ -175,6 +166,7 @@ class MultiProcessMapData(ParallelMap):
             stall_warning=stall_warning,
             timeout=timeout,
         )
+        super().__init__(ds, num_workers, func, options, rng=rng, drops=drops)
 
     def _name(self) -> str:
         return f"MultiProcess{self.ds._name()}"

@@ -7,6 +7,7 @@ from typing import Any, final
 
 from ._parallel_map import ParallelMap
 from ._parallel_runner import ParallelRunner
+from .worker._worker_options import WorkerOptions
 
 __all__ = ["MultiThreadMapData", "MultiThreadRunner"]
 
@@ -52,9 +53,7 @@ class MultiThreadRunner(ParallelRunner):
         timeout: float | None = None,
     ) -> None:
         """Checks the arguments; starts nothing."""
-        super().__init__(
-            ds,
-            num_threads,
+        options = WorkerOptions(
             ordered=ordered,
             prefetch_bytes=prefetch_bytes,
             on_error=on_error,
@@ -62,10 +61,8 @@ class MultiThreadRunner(ParallelRunner):
             timeout=timeout,
             start_method="thread",
         )
+        super().__init__(ds, num_threads, options)
         self._num_threads = num_threads
-
-    def _name(self) -> str:
-        return f"MultiThreadRunner({self._num_workers})"
 
 
 @final
@@ -107,12 +104,7 @@ class MultiThreadMapData(ParallelMap):
         timeout: float | None = None,
     ) -> None:
         """Checks the arguments; starts nothing."""
-        super().__init__(
-            ds,
-            num_threads,
-            func,
-            rng=rng,
-            drops=drops,
+        options = WorkerOptions(
             ordered=ordered,
             prefetch_bytes=prefetch_bytes,
             on_error=on_error,
@@ -120,6 +112,7 @@ class MultiThreadMapData(ParallelMap):
             timeout=timeout,
             start_method="thread",
         )
+        super().__init__(ds, num_threads, func, options, rng=rng, drops=drops)
         self._num_threads = num_threads
 
     def _name(self) -> str:

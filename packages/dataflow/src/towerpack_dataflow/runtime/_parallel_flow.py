@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import logging
-import os
-import sys
 import threading
 import weakref
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator
-from math import inf
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Self, final
 
 from .. import _argument_checks as arguments
-from .._errors import ArgumentError, ArgumentTypeError, UnknownLengthError
+from .._errors import ArgumentError, UnknownLengthError
 from ..flow._epoch import Epoch
 from ..flow._flow import DataFlow
 from ..flow._node import Effect
@@ -23,14 +20,13 @@ from ._suggest_workers import autotune
 if TYPE_CHECKING:
     from .pool import Chunk, Dispatcher, Pool
     from .worker._task_handler import TaskHandler, TaskResult
+    from .worker._worker_options import WorkerOptions
 
 __all__ = ["ErrorCounts", "ParallelFlow", "close_below", "drain", "flows_read_here"]
 
 _log = logging.getLogger("towerpack_dataflow")
 
 _WINDOW = 64  # ranges in progress per worker, so that one slow datapoint does not stop the others
-_POLICIES = ("raise", "skip", "retry")
-_METHODS = ("spawn", "fork", "thread")
 _OWN = frozenset({"_read_only", "_starting", "_worker_pool"})
 _FEW = 8  # datapoints that are released one by one
 
@@ -44,20 +40,10 @@ class ParallelFlow(ProxyDataFlow):
         ds: the flow below.
         num_workers: number of processes; 0 for none, with the same datapoints made in this process; "auto"
             for the number suggested by `autotune`, but at least one.
-        ordered: whether datapoints come in the order of the single-process flow.
-        prefetch_bytes: limit of the bytes made ahead of the consumer, and of those it holds in views.
-        start_method: "spawn", "fork" or "thread"; by default "thread" on a free-threaded interpreter and
-            on Windows, else "spawn".
-        worker_init_fn: called in each worker with its number, before anything else.
-        on_error: "raise", "skip" or "retry".
-        stall_warning: seconds without any progress after which a warning names the busy workers; `None` for
-            no warning.
-        timeout: time limit of a worker for one datapoint in seconds, counted from its start; `None` for no
-            limit.
+        options: the options of the workers.
 
     Raises:
-        ArgumentError: an argument has an invalid value.
-        ArgumentTypeError: `worker_init_fn` cannot be called.
+        ArgumentError: `num_workers` has an invalid value, or contradicts an option.
     """
 
     effect = Effect(keeps_place=True)
@@ -66,20 +52,8 @@ class ParallelFlow(ProxyDataFlow):
     _work = 1e-3  # seconds of work that justify a message to a worker
     _reads_here = False  # whether this process reads the inputs, so that workers can share even a stream
 
-    def __init__(
-        self,
-        ds: Any,
-        num_workers: int | str,
-        *,
-        ordered: bool = True,
-        prefetch_bytes: int = 2**28,
-        start_method: str | None = None,
-        worker_init_fn: Callable[[int], Any] | None = None,
-        on_error: str = "raise",
-        stall_warning: float | None = 60.0,
-        timeout: float | None = None,
-    ) -> None:
-        """Checks the arguments; starts nothing."""
+    def __init__(self, ds: Any, num_workers: int | str, options: WorkerOptions) -> None:
+        """Checks the number of workers; starts nothing."""
         super().__init__(ds)
         self._starting = threading.RLock()
         self._num_workers = (
@@ -87,30 +61,11 @@ class ParallelFlow(ProxyDataFlow):
             if isinstance(num_workers, str) and num_workers == "auto"
             else arguments.count("num_workers", num_workers, least=0, instead=', or "auto"')
         )
-        self._ordered = arguments.flag("ordered", ordered)
-        self._prefetch_bytes = arguments.count("prefetch_bytes", prefetch_bytes)
-        method = _default_method() if start_method is None else start_method
-        self._start_method = arguments.one_of("start_method", method, _METHODS)
-        if self._start_method != "thread" and not hasattr(os, "fork"):
+        self._options = options
+        if options.timeout is not None and self._num_workers == 0:
             raise ArgumentError(
-                f"start_method: this system ({sys.platform}) has no worker processes, which need POSIX; "
-                f'received {self._start_method!r}. Use start_method="thread"'
-            )
-        self._on_error = arguments.one_of("on_error", on_error, _POLICIES)
-        if worker_init_fn is not None and not callable(worker_init_fn):
-            raise ArgumentTypeError(
-                "worker_init_fn is a function of the worker's number, or None; received "
-                f"{type(worker_init_fn).__name__}"
-            )
-        self._worker_init_fn = worker_init_fn
-        self._stall_warning = (
-            inf if stall_warning is None else arguments.seconds("stall_warning", stall_warning)
-        )
-        self._timeout = None if timeout is None else arguments.seconds("timeout", timeout)
-        if self._timeout is not None and num_workers == 0:
-            raise ArgumentError(
-                f"timeout={timeout!r} needs workers: a datapoint made in this process cannot be interrupted; "
-                "use num_workers=1, or timeout=None"
+                f"timeout={options.timeout:g} needs workers: a datapoint made in this process cannot be "
+                "interrupted; use num_workers=1, or timeout=None"
             )
 
     def __len__(self) -> int:
@@ -119,7 +74,7 @@ class ParallelFlow(ProxyDataFlow):
         Raises:
             UnknownLengthError: errors are skipped.
         """
-        if self._on_error == "skip":
+        if self._options.on_error == "skip":
             raise UnknownLengthError(
                 f"{self._name()} skips datapoints that fail, so the length of a pass is unknown; fix it with "
                 "FixedSizeData(flow, size)"
@@ -129,7 +84,7 @@ class ParallelFlow(ProxyDataFlow):
     @property
     def addressable(self) -> bool:
         """Whether `datapoint(epoch, index)` works: as below, if ordered and without skipped errors."""
-        return self._ordered and self._on_error != "skip" and super().addressable
+        return self._options.ordered and self._options.on_error != "skip" and super().addressable
 
     @property
     def _worker_count(self) -> int:
@@ -156,7 +111,7 @@ class ParallelFlow(ProxyDataFlow):
     @property
     def _in_process(self) -> bool:
         """Whether datapoints are made in this process: by threads, or without workers."""
-        return self._start_method == "thread" or self._num_workers == 0
+        return self._options.start_method == "thread" or self._num_workers == 0
 
     def close(self) -> None:
         """Ends the workers of this flow and of those below it; does nothing without workers.
@@ -228,20 +183,11 @@ class ParallelFlow(ProxyDataFlow):
             return pool
 
     def _new_pool(self) -> Pool:
-        from .pool import InlinePool, PoolOptions, WorkerPool
+        from .pool import InlinePool, WorkerPool
 
         if self._worker_count == 0:
             return InlinePool()
-        options = PoolOptions(
-            self._worker_count,
-            self._start_method,
-            self._worker_init_fn,
-            self._prefetch_bytes,
-            self._stall_warning,
-            self._on_error,
-            self._timeout,
-        )
-        return WorkerPool(options)
+        return WorkerPool(self._worker_count, self._options)
 
     def _dispatcher(
         self, start: int, stop: int | None, ordered: bool, done: Iterable[tuple[int, int]] = ()
@@ -251,8 +197,8 @@ class ParallelFlow(ProxyDataFlow):
         window = _WINDOW * max(self._worker_count, 1)
         # Only a datapoint with a separate task can be identified as the slow one; and without workers, no
         # datapoint is made before the consumer requests it.
-        longest = 1 if self._timeout is not None or self._worker_count == 0 else None
-        budget = self._prefetch_bytes
+        longest = 1 if self._options.timeout is not None or self._worker_count == 0 else None
+        budget = self._options.prefetch_bytes
         return Dispatcher(
             start,
             stop,
@@ -336,10 +282,3 @@ def drain(datapoints: list[Any]) -> Iterator[Any]:
     if len(datapoints) > _FEW:
         return iter(datapoints)
     return (datapoints.pop(0) for _ in range(len(datapoints)))
-
-
-def _default_method() -> str:
-    # A free-threaded build is as fast with threads as with processes, and sends nothing. Windows has no fork,
-    # nor the passing of descriptors that a spawned worker needs.
-    locked = getattr(sys, "_is_gil_enabled", lambda: True)()
-    return "spawn" if locked and hasattr(os, "fork") else "thread"

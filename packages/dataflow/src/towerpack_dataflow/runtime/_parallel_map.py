@@ -17,6 +17,7 @@ from ._parallel_flow import ErrorCounts, ParallelFlow, drain
 if TYPE_CHECKING:
     from .pool import ActivePass, Chunk, Dispatcher
     from .worker._task_handler import TaskHandler, TaskResult
+    from .worker._worker_options import WorkerOptions
 
 __all__ = ["ParallelMap"]
 
@@ -28,10 +29,9 @@ class ParallelMap(ParallelFlow):
         ds: the flow below.
         num_workers: number of workers, or "auto".
         func: as in `MapData`.
+        options: the options of the workers.
         rng: as in `MapData`.
         drops: as in `MapData`.
-        on_error: "raise", "skip" or "retry".
-        options: the other arguments of `ParallelFlow`.
     """
 
     _reads_here = True
@@ -41,22 +41,21 @@ class ParallelMap(ParallelFlow):
         ds: Any,
         num_workers: int | str,
         func: Callable[..., Any],
+        options: WorkerOptions,
         *,
-        rng: bool = False,
-        drops: bool = False,
-        on_error: str = "raise",
-        **options: Any,
+        rng: bool,
+        drops: bool,
     ) -> None:
         """Checks the arguments; starts nothing."""
         dropping = arguments.flag("drops", drops)
-        mapped = MapData(ds, func, rng=rng, drops=dropping or on_error == "skip")
-        super().__init__(mapped, num_workers, on_error=on_error, **options)
+        mapped = MapData(ds, func, rng=rng, drops=dropping or options.on_error == "skip")
+        super().__init__(mapped, num_workers, options)
 
     def _handler(self) -> TaskHandler:
         from .worker._map_tasks import MapTaskHandler
 
         ours = self._map
-        return MapTaskHandler(ours._func, ours._rng, self._on_error)
+        return MapTaskHandler(ours._func, ours._rng, self._options.on_error)
 
     def _read(self, epoch: Epoch, start: int, stop: int | None) -> Iterator[Any]:
         ours = self._map
@@ -121,7 +120,11 @@ class ParallelMap(ParallelFlow):
     def _delivery_log(self, epoch: Epoch, start: int, stop: int | None) -> tuple[MapDeliveryLog, bool]:
         """Returns the log of the pass so far, and whether the pass continues in order."""
         ours = self._map
-        if not self._ordered and stop is None and (not ours._drops or UnorderedMapLog.knows(epoch, start)):
+        if (
+            not self._options.ordered
+            and stop is None
+            and (not ours._drops or UnorderedMapLog.knows(epoch, start))
+        ):
             return UnorderedMapLog(epoch, start), False
         # The number of inputs for the given datapoints is unknown: only order identifies the next ones.
         if ours._drops:

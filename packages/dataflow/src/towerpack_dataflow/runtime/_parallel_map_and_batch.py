@@ -94,7 +94,7 @@ class MultiProcessMapAndBatchData(ProxyDataFlow):
         if isinstance(batches, BatchData):
             mapped = batches.ds
             assert isinstance(mapped, MultiProcessMapData)
-            if mapped._ordered and not mapped._map._drops:
+            if mapped._options.ordered and not mapped._map._drops:
                 return self._batched(batches, mapped, self._below(epoch), start)
         return super()._datapoints(epoch, start)
 

@@ -9,7 +9,6 @@ from weakref import WeakMethod
 
 import numpy as np
 
-from .. import _argument_checks as arguments
 from .._errors import ArgumentError, NotAddressableError
 from ..flow._epoch import Epoch
 from ..flow._flow_state import load_marks
@@ -21,6 +20,7 @@ from ._parallel_flow import ErrorCounts, ParallelFlow, drain
 if TYPE_CHECKING:
     from .pool import ActivePass
     from .worker._task_handler import PassSpec, TaskHandler, TaskResult
+    from .worker._worker_options import WorkerOptions
 
 __all__ = ["ParallelRunner"]
 
@@ -31,19 +31,21 @@ class ParallelRunner(ParallelFlow):
     Args:
         ds: the flow below.
         num_workers: number of workers, or "auto".
+        options: the options of the workers.
         replicate: whether each worker runs the whole flow with a different seed.
-        options: the other arguments of `ParallelFlow`.
 
     Raises:
         ArgumentError: the arguments contradict each other or the flow.
     """
 
-    def __init__(self, ds: Any, num_workers: int | str, *, replicate: bool = False, **options: Any) -> None:
-        """Checks the arguments; starts nothing."""
-        super().__init__(ds, num_workers, **options)
-        self._replicate = arguments.flag("replicate", replicate)
-        on_error = self._on_error
-        if replicate and self._start_method == "thread":
+    def __init__(
+        self, ds: Any, num_workers: int | str, options: WorkerOptions, *, replicate: bool = False
+    ) -> None:
+        """Checks that the arguments fit together; starts nothing."""
+        super().__init__(ds, num_workers, options)
+        self._replicate = replicate
+        on_error = options.on_error
+        if replicate and options.start_method == "thread":
             raise ArgumentError(
                 'replicate=True needs start_method="spawn" or "fork": threads share one flow instead'
             )
@@ -54,7 +56,7 @@ class ParallelRunner(ParallelFlow):
                 f"on_error={on_error!r} needs an addressable flow, in which a datapoint can be skipped or "
                 f"repeated; {self.ds._name()} is a stream. Put the failing code into MultiProcessMapData"
             )
-        if on_error == "skip" and not self._ordered:
+        if on_error == "skip" and not options.ordered:
             raise ArgumentError(
                 'on_error="skip" needs ordered=True: only then can a state record the skipped datapoints'
             )
@@ -80,11 +82,14 @@ class ParallelRunner(ParallelFlow):
             super().reset_state()
         self._ready = True
 
+    def _name(self) -> str:
+        return f"{type(self).__name__}({self._num_workers})"
+
     def _handler(self) -> TaskHandler:
         from .worker._read_tasks import ReadTaskHandler
 
         flow = RepeatedData(self.ds, -1) if self._replicate else self.ds
-        return ReadTaskHandler(flow, self._on_error, replicates=self._replicate)
+        return ReadTaskHandler(flow, self._options.on_error, replicates=self._replicate)
 
     def _read(self, epoch: Epoch, start: int, stop: int | None) -> Iterator[Any]:
         if self._replicate:
@@ -130,7 +135,7 @@ class ParallelRunner(ParallelFlow):
         return None
 
     def _delivery_log(self, spec: PassSpec, epoch: Epoch, start: int) -> DeliveryLog:
-        if self._on_error == "skip":
+        if self._options.on_error == "skip":
             return SkippingLog(epoch, start)
         return OrderedLog(start) if self._in_order(spec) else UnorderedLog(epoch, start)
 
@@ -159,7 +164,7 @@ class ParallelRunner(ParallelFlow):
         return spec._replace(addressable=stop is not None), stop
 
     def _in_order(self, spec: PassSpec) -> bool:
-        return self._ordered or not spec.addressable
+        return self._options.ordered or not spec.addressable
 
     def _check_order(self, log: DeliveryLog, result: TaskResult) -> None:
         if any(end > result.begin for _, end in log.done):

@@ -7,9 +7,9 @@ import logging
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from itertools import count
-from typing import Any, NamedTuple, final
+from typing import Any, final
 
 import numpy as np
 
@@ -17,30 +17,14 @@ from ..._errors import ClusterError, WorkerDiedError, extra
 from ..pool import ActivePass, Chunk
 from ..transport import Failure, dump_payload, unpack_error
 from ..worker._task_handler import ATTEMPTS, TaskHandler, TaskResult
+from ..worker._worker_options import WorkerOptions
 from ._ray_worker import RayMessage, RayWorker
 
-__all__ = ["RayOptions", "RayPool", "imported_ray"]
+__all__ = ["RayPool", "imported_ray"]
 
 _log = logging.getLogger("towerpack_dataflow")
 
 _TASKS = 3  # of a pass per worker: one in progress, and the others waiting while Ray delivers results
-
-
-@final
-class RayOptions(NamedTuple):
-    """The options of a pool.
-
-    Attributes:
-        num_workers: number of actors.
-        worker_init_fn: called first in each actor.
-        stall_warning: seconds without any result after which a warning is logged.
-        actor: Ray's options for each actor.
-    """
-
-    num_workers: int
-    worker_init_fn: Callable[[int], Any] | None
-    stall_warning: float
-    actor: Mapping[str, Any]
 
 
 @final
@@ -75,12 +59,16 @@ class RayPool:
     datapoint comes once.
 
     Args:
-        options: see `RayOptions`.
+        num_workers: number of actors.
+        options: the options of the workers; order, errors and limits are those of the flow.
+        actor_options: Ray's options for each actor.
     """
 
-    def __init__(self, options: RayOptions) -> None:
+    def __init__(self, num_workers: int, options: WorkerOptions, actor_options: Mapping[str, Any]) -> None:
         """Starts nothing."""
+        self._total = num_workers
         self._options = options
+        self._actor_options = actor_options
         self._lock = threading.RLock()
         self._workers: list[_Worker] = []
         self._payload: Any = None
@@ -110,14 +98,14 @@ class RayPool:
             )
         init = self._options.worker_init_fn
         contents = {**handler.contents(), "worker_init_fn": init}
-        several = self._options.num_workers > 1 and handler.divides
+        several = self._total > 1 and handler.divides
         pickled, raws = dump_payload((init, handler), contents, several=several)
         with self._lock:
             self._owner = os.getpid()
             self._starts += 1
             self._left.clear()
             self._payload = ray.put((pickled, [np.frombuffer(raw, np.uint8) for raw in raws]))
-            self._workers = [self._started(number) for number in range(self._options.num_workers)]
+            self._workers = [self._started(number) for number in range(self._total)]
 
     def close(self) -> None:
         """Ends the workers."""
@@ -152,7 +140,7 @@ class RayPool:
 
     def _begin(self, this: ActivePass) -> _Pass:
         this.number = next(self._numbers)
-        return _Pass(this, self._options.num_workers, self._starts)
+        return _Pass(this, self._total, self._starts)
 
     def _advance(self, ray: Any, this: _Pass) -> None:
         """Accepts the available results, and hands out tasks while there is room."""
@@ -272,9 +260,9 @@ class RayPool:
     def _started(self, number: int) -> _Worker:
         import ray
 
-        options = {"num_cpus": 1, "max_restarts": 0, **self._options.actor}
+        options = {"num_cpus": 1, "max_restarts": 0, **self._actor_options}
         actor = ray.remote(RayWorker).options(**options)
-        return _Worker(number, actor.remote(number, self._options.num_workers, self._payload))
+        return _Worker(number, actor.remote(number, self._total, self._payload))
 
 
 def imported_ray() -> Any:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, final
 from ... import _argument_checks as arguments
 from ..._errors import ArgumentTypeError
 from .._parallel_runner import ParallelRunner
+from ..worker._worker_options import WorkerOptions
 
 if TYPE_CHECKING:
     from ..pool import Pool
@@ -72,9 +73,7 @@ class RayRunner(ParallelRunner):
         actor_options: Mapping[str, Any] | None = None,
     ) -> None:
         """Checks the arguments; starts nothing."""
-        super().__init__(
-            ds,
-            arguments.count("num_workers", num_workers, least=0),
+        options = WorkerOptions(
             ordered=ordered,
             prefetch_bytes=prefetch_bytes,
             start_method="spawn",
@@ -82,6 +81,7 @@ class RayRunner(ParallelRunner):
             on_error=on_error,
             stall_warning=stall_warning,
         )
+        super().__init__(ds, arguments.count("num_workers", num_workers, least=0), options)
         if actor_options is not None and not isinstance(actor_options, Mapping):
             raise ArgumentTypeError(
                 "actor_options is a dict of Ray's options for an actor, such as {'num_cpus': 2}; received "
@@ -93,15 +93,9 @@ class RayRunner(ParallelRunner):
 
             imported_ray()
 
-    def _name(self) -> str:
-        return f"RayRunner({self._num_workers})"
-
     def _new_pool(self) -> Pool:
-        from ._ray_pool import RayOptions, RayPool
+        from ._ray_pool import RayPool
 
         if self._worker_count == 0:
             return super()._new_pool()
-        options = RayOptions(
-            self._worker_count, self._worker_init_fn, self._stall_warning, self._actor_options
-        )
-        return RayPool(options)
+        return RayPool(self._worker_count, self._options, self._actor_options)

@@ -3,7 +3,7 @@
 from ._active_pass import ActivePass, Chunk, InlinePool, Message, Pool
 from ._dispatcher import Dispatcher, TaskSize
 from ._worker_group import WorkerGroup
-from ._worker_handle import PoolOptions, WorkerHandle
+from ._worker_handle import WorkerHandle
 from ._worker_pool import WorkerPool
 
 __all__ = [
@@ -13,7 +13,6 @@ __all__ = [
     "InlinePool",
     "Message",
     "Pool",
-    "PoolOptions",
     "TaskSize",
     "WorkerGroup",
     "WorkerHandle",

@@ -11,10 +11,11 @@ from typing import Any, final
 
 from ..._errors import WorkerError
 from ..transport import WorkerPayload, warn_of_captured
-from ..worker._task_handler import TaskHandler, WorkerService
+from ..worker._task_handler import TaskHandler, WorkerInfo, WorkerService
+from ..worker._worker_options import WorkerOptions
 from ..worker._worker_process import WorkerProcess, end_all
 from ..worker._worker_thread import WorkerThread
-from ._worker_handle import PoolOptions, WorkerHandle, WorkerPoll, start_worker
+from ._worker_handle import WorkerHandle, WorkerPoll, start_worker
 
 __all__ = ["WorkerGroup", "is_stuck"]
 
@@ -28,7 +29,8 @@ class WorkerGroup:
     """Starts and ends workers; the pool's lock protects it.
 
     Args:
-        options: options of the pool.
+        num_workers: number of workers.
+        options: the options of the workers.
 
         Attributes:
             workers: the workers by number; empty before the start and after the end.
@@ -36,8 +38,9 @@ class WorkerGroup:
             handler: the handler sent to them.
     """
 
-    def __init__(self, options: PoolOptions) -> None:
+    def __init__(self, num_workers: int, options: WorkerOptions) -> None:
         """Starts nothing."""
+        self._total = num_workers
         self._options = options
         self._payload: WorkerPayload | None = None
         self._owner = os.getpid()
@@ -63,7 +66,7 @@ class WorkerGroup:
         self._started_before = 0
         self.handler = handler
         init = self._options.worker_init_fn
-        total = self._options.num_workers
+        total = self._total
         try:
             self.poll = WorkerPoll()
             several = total > 1 and isinstance(handler, TaskHandler) and handler.divides
@@ -163,7 +166,8 @@ class WorkerGroup:
     def _started(self, number: int, others: Sequence[WorkerHandle]) -> WorkerHandle:
         assert self.handler is not None and self.poll is not None
         ordinal = self._started_before
-        worker = start_worker(self._options, number, self.handler, self._payload, others, ordinal)
+        info = WorkerInfo(number, self._total)
+        worker = start_worker(self._options, info, self.handler, self._payload, others, ordinal)
         self._started_before += 1
         self.poll.watch(worker)
         return worker

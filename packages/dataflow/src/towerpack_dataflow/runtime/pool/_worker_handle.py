@@ -6,7 +6,7 @@ import contextlib
 import copy
 import select
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import inf
 from time import monotonic
 from typing import Any, NamedTuple, final
@@ -15,33 +15,11 @@ from ..._errors import DatapointTimeoutError, WorkerDiedError
 from ..transport import Channel, WorkerPayload, pack_error
 from ..worker._task_handler import PassSpec, TaskHandler, WorkerInfo, WorkerService, set_thread_info
 from ..worker._worker_loop import WorkerLoop, WorkerStart, main_forked
+from ..worker._worker_options import WorkerOptions
 from ..worker._worker_process import WorkerProcess, fork, spawn
 from ..worker._worker_thread import ThreadChannel, WorkerThread, connected_channels
 
-__all__ = ["LONGEST_WAIT", "PoolOptions", "WorkerHandle", "WorkerPoll", "start_worker"]
-
-
-@final
-class PoolOptions(NamedTuple):
-    """The options of a pool.
-
-    Attributes:
-        num_workers: number of workers.
-        start_method: "spawn", "fork" or "thread".
-        worker_init_fn: called first in each worker.
-        prefetch_bytes: limit of the bytes in progress, and of those the consumer may hold in views.
-        stall_warning: seconds of waiting after which a warning names the busy workers.
-        on_error: the handling of a datapoint that cannot be made or sent: "raise", "skip" or "retry".
-        timeout: time limit of a datapoint in seconds; `None` for no limit.
-    """
-
-    num_workers: int
-    start_method: str
-    worker_init_fn: Callable[[int], Any] | None
-    prefetch_bytes: int
-    stall_warning: float
-    on_error: str = "raise"
-    timeout: float | None = None
+__all__ = ["LONGEST_WAIT", "WorkerHandle", "WorkerPoll", "start_worker"]
 
 
 @final
@@ -181,27 +159,26 @@ class WorkerHandle:
 
 
 def start_worker(
-    options: PoolOptions,
-    number: int,
+    options: WorkerOptions,
+    info: WorkerInfo,
     handler: TaskHandler | WorkerService,
     payload: WorkerPayload | None,
     others: Sequence[WorkerHandle],
     ordinal: int,
 ) -> WorkerHandle:
-    """Starts worker `number`.
+    """Starts a worker.
 
     Args:
-        options: options of the pool.
-        number: number of the worker.
+        options: the options of the workers.
+        info: number of the worker, and of all workers.
         handler: runs its tasks.
         payload: the handler for a new interpreter; `None` for other start methods.
         others: the running workers; a fork must close their connections.
         ordinal: number of workers of the pool started before it.
     """
     if options.start_method == "thread" and isinstance(handler, TaskHandler):
-        return _thread(options, number, handler)
+        return _thread(options, info, handler)
     ours, theirs = socket.socketpair()
-    info = WorkerInfo(number, options.num_workers)
     try:
         if payload is not None:
             process = spawn(theirs, payload.descriptor, info, ordinal)
@@ -215,17 +192,17 @@ def start_worker(
         raise
     finally:
         theirs.close()
-    lend = options.prefetch_bytes // options.num_workers
+    lend = options.prefetch_bytes // info.num_workers
     fresh = options.start_method == "spawn"
-    return WorkerHandle(number, process, Channel(ours, lend, patient=False, by_value=fresh))
+    return WorkerHandle(info.number, process, Channel(ours, lend, patient=False, by_value=fresh))
 
 
-def _thread(options: PoolOptions, number: int, handler: TaskHandler) -> WorkerHandle:
+def _thread(options: WorkerOptions, info: WorkerInfo, handler: TaskHandler) -> WorkerHandle:
     def live(end: ThreadChannel) -> None:
         set_thread_info(info)
         try:
             if options.worker_init_fn is not None:
-                options.worker_init_fn(number)
+                options.worker_init_fn(info.number)
         except Exception as error:
             end.send(pack_error(error))
             return
@@ -234,8 +211,7 @@ def _thread(options: PoolOptions, number: int, handler: TaskHandler) -> WorkerHa
         WorkerLoop(end, copy.copy(handler).in_thread()).run()
 
     ours, theirs = connected_channels()
-    info = WorkerInfo(number, options.num_workers)
-    return WorkerHandle(number, WorkerThread(info, theirs, live), ours)
+    return WorkerHandle(info.number, WorkerThread(info, theirs, live), ours)
 
 
 LONGEST_WAIT = 1e5  # seconds; the system does not accept infinity, and waiting again is free

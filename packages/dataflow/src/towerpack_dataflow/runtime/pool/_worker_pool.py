@@ -14,11 +14,12 @@ from typing import Any, final
 from ..._errors import WorkerDiedError
 from ..transport import Failure, PeerGoneError, ReceivedMessage, from_table, pack_error, unpack_error
 from ..worker._task_handler import TaskHandler, TaskResult
+from ..worker._worker_options import WorkerOptions
 from ..worker._worker_process import interrupts_blocked
 from ..worker._worker_thread import InProcessMessage
 from ._active_pass import ActivePass, Chunk
 from ._worker_group import WorkerGroup, is_stuck
-from ._worker_handle import LONGEST_WAIT, PoolOptions, WorkerHandle, WorkerPoll
+from ._worker_handle import LONGEST_WAIT, WorkerHandle, WorkerPoll
 
 __all__ = ["WorkerPool"]
 
@@ -38,13 +39,14 @@ class WorkerPool:
     others for that one; none holds the lock while it waits, or while it reads the inputs of its pass.
 
     Args:
-        options: see `PoolOptions`.
+        num_workers: number of workers.
+        options: the options of the workers.
     """
 
-    def __init__(self, options: PoolOptions) -> None:
+    def __init__(self, num_workers: int, options: WorkerOptions) -> None:
         """Starts nothing."""
         self._options = options
-        self._group = WorkerGroup(options)
+        self._group = WorkerGroup(num_workers, options)
         self._lock = threading.RLock()
         self._forget()
 
