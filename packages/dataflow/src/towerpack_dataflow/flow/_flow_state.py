@@ -26,6 +26,7 @@ __all__ = [
     "load_marks",
     "position_of",
     "seeds_below",
+    "set_root_seed",
     "set_seeds_below",
     "walk",
 ]
@@ -187,6 +188,11 @@ def load_marks(flow: Node, marks: Mapping[str, Iterable[int]], path: tuple[int, 
 def seeds_below(flow: Node) -> dict[str, int]:
     """Returns the seeds given to flows below `flow`, by place."""
     return {_format_path(place): node._seed for place, node in walk(flow) if place and node._seed is not None}
+
+
+def set_root_seed(flow: Node, seed: int | None) -> None:
+    """Sets the seed of the root of a tree, and keeps those below, which `flow.seed()` clears."""
+    flow._seed = seed
 
 
 def set_seeds_below(flow: Node, seeds: Mapping[str, int]) -> None:

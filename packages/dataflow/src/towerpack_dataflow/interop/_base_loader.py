@@ -12,8 +12,9 @@ from typing import Any, NamedTuple, Self, final
 from .. import _argument_checks as arguments
 from .._errors import ArgumentError, ComponentError
 from ..flow._flow import DataFlow
+from ..flow._flow_state import set_root_seed
 from ..flow._tree_fingerprint import known_length
-from ..runtime import MultiProcessRunner
+from ..runtime import MultiProcessRunner, flows_read_here
 from ..storage import snapshot
 from ._even_shard import WAYS, EvenShard
 
@@ -277,7 +278,7 @@ class BaseLoader(ABC):
             worker_init_fn=options.worker_init_fn,
             prefetch_bytes=options.prefetch_bytes,
         )
-        runner._seed = 0  # as in a shard: without a seed, all ranks divide the same order
+        set_root_seed(runner, 0)  # as in a shard: without a seed, all ranks divide the same order
         return _Pipeline(share, runner)
 
     def _began_at(self, *, resumed: bool) -> None:
@@ -336,10 +337,9 @@ class BaseLoader(ABC):
     def _own(self, pipeline: _Pipeline) -> Iterator[Any]:
         """Yields datapoints with arrays that nothing else writes to, and that the consumer may write to."""
         runner = pipeline.runner
-        if not runner._in_process:
-            return iter(runner)
-        # Those of a list are the user's own arrays.
-        return (snapshot(datapoint) for datapoint in runner)
+        if pipeline.share in flows_read_here(runner):  # those of a list are the user's own arrays
+            return (snapshot(datapoint) for datapoint in runner)
+        return iter(runner)
 
     def _checked(self, datapoint: Any, pipeline: _Pipeline) -> Any:
         try:
