@@ -138,8 +138,14 @@ def test_label_maps_of_integers_move_with_their_image(python) -> None:
         "((moved, both),) = flow\n"
         "assert both.dtype == np.int32 and both.shape == (20, 20, 2)\n"
         "assert (both[..., 0] == moved).all() and (both[..., 1] == moved + 7).all()\n"
+        "flipped = imgaug.AugmentorList([imgaug.Flip(horiz=True, prob=1)]).augment(labels)\n"
+        "assert (flipped == labels[:, ::-1]).all()\n"
+        "import towerpack_dataflow.augment\n"
+        "alone = towerpack_dataflow.augment.AugmentorList([imgaug.Flip(horiz=True)])\n"
+        "try: alone.augment(labels)\n"
+        "except ValueError as error: print(error)\n"
     )
-    python(code=code)
+    assert "an image is uint8, float32 or float64; received int32" in python(code=code)
 
 
 @pytest.mark.slow

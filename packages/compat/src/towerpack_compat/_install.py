@@ -13,7 +13,7 @@ from typing import Any
 
 from ._dry_run import dry_run_steps, open_no_windows
 from ._finder import VERSION, TensorpackFinder, refuse_the_real_one
-from ._old_methods import accept_label_maps, add_to_augmentors, add_to_flows
+from ._old_methods import add_to_augmentors, add_to_flows
 from ._old_numpy import add_to_numpy
 
 __all__ = ["install"]
@@ -53,7 +53,6 @@ def install(*, report: bool = True) -> None:
     refuse_the_real_one()
     add_to_flows()
     add_to_augmentors()
-    accept_label_maps()
     sys.meta_path.insert(0, TensorpackFinder())
     missing = add_to_numpy()
     builtins.__import__ = _import_for_users

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 import towerpack_dataflow
-from towerpack_dataflow.augment import CropTransform, ImageAugmentor, _image_checks  # noqa: PLC2701
+from towerpack_dataflow.augment import CropTransform, ImageAugmentor
 
-__all__ = ["accept_label_maps", "add_to_augmentors", "add_to_flows"]
+__all__ = ["add_to_augmentors", "add_to_flows"]
 
 
 @functools.cache
@@ -50,9 +50,3 @@ def add_to_augmentors() -> None:
     kind.augment_return_params = augment_return_params
     kind.augment_with_params = lambda self, d, param: param.apply_image(d)
     kind.augment_coords = lambda self, coords, param: param.apply_coords(coords)
-
-
-def accept_label_maps() -> None:
-    """Makes augmentors take images of OpenCV's integers and of any channels, as Tensorpack's do."""
-    _image_checks.DTYPES.update(map(np.dtype, (np.int8, np.uint16, np.int16, np.int32)))
-    _image_checks.CHANNELS.update(range(1, 513))  # OpenCV's largest number

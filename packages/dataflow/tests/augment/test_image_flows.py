@@ -1,5 +1,6 @@
 """Flows of images: reading, decoding, augmentation; errors name the failing component."""
 
+import pickle
 import sys
 
 import cv2
@@ -20,9 +21,11 @@ from towerpack_dataflow.augment import (
     AugmentImageComponent,
     AugmentImageComponents,
     AugmentImageCoordinates,
+    AugmentorList,
     CenterCrop,
     Flip,
     ImageFromFile,
+    MapImage,
     RandomCrop,
     RandomMapImage,
     decode_image,
@@ -90,6 +93,45 @@ def test_boxes_outside_and_masks_of_another_shape_are_refused():
         list(AugmentImageComponents([[IMAGE, IMAGE[:3]]], Flip(horiz=True), (0,), masks_index=(1,)))
     with pytest.raises(ComponentError, match="no component 5"):
         list(AugmentImageComponent([[IMAGE]], Flip(horiz=True), index=5))
+
+
+LABELS = np.arange(20 * 30 * 2, dtype=np.int32).reshape(20, 30, 2)
+
+
+@pytest.mark.parametrize(
+    "image", [LABELS, LABELS[..., :1].astype(np.uint16), LABELS[..., 0].astype(np.int16)]
+)
+def test_all_images_that_opencv_moves_are_accepted_if_asked_for(image):
+    augmentors = [Flip(horiz=True, prob=1), CenterCrop(8)]
+    expected = image[6:14, ::-1][:, 11:19]
+    listed = AugmentorList(augmentors, opencv_images=True)
+    assert (listed.augment(image) == expected).all()
+    for flow in (
+        AugmentImageComponent([[image]], augmentors, opencv_images=True),
+        AugmentImageComponent([[image]], AugmentorList(augmentors), opencv_images=True),
+        AugmentImageComponents([[image]], listed, (0,)),
+        AugmentImageCoordinates([[image, np.zeros((1, 2))]], augmentors, opencv_images=True),
+    ):
+        (moved,) = [datapoint[0] for datapoint in pickle.loads(pickle.dumps(flow))]
+        assert moved.dtype == image.dtype and (moved == expected).all()
+    with pytest.raises(ImageError, match=r"AugmentorList\(\[Flip.* received (int32|uint16|int16)"):
+        AugmentorList(augmentors).augment(image)
+
+
+def test_images_that_opencv_does_not_move_are_refused():
+    flow = AugmentImageComponent([[LABELS.astype(np.int64)]], Flip(horiz=True), opencv_images=True)
+    with pytest.raises(ImageError, match=r"Flip.*: an image is .*received int64"):
+        list(flow)
+    with pytest.raises(ArgumentTypeError, match="opencv_images is True or False; received 'no'"):
+        AugmentImageComponent([[LABELS]], Flip(horiz=True), opencv_images="no")
+
+
+def test_an_image_between_two_augmentors_is_checked():
+    halves = [MapImage(lambda image: image.astype(np.float16)), Flip(horiz=True)]
+    with pytest.raises(ImageError, match=r"Flip\(horiz=True\): an image is .*received float16"):
+        AugmentorList(halves).augment(IMAGE)
+    with pytest.raises(ImageError, match=r"component 0: Flip\(horiz=True\): .*received float16"):
+        list(AugmentImageComponent([[IMAGE]], halves))
 
 
 def test_failing_datapoints_are_dropped_if_asked_for(caplog):

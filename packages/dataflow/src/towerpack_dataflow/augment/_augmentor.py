@@ -65,6 +65,7 @@ class ImageAugmentor:
 
     Attributes:
         rng: a `numpy.random.RandomState`.
+        opencv_images: as in `AugmentorList`, for `augment()`; a subclass may set it.
 
     Example:
         >>> from towerpack_dataflow.augment import CropTransform
@@ -75,6 +76,7 @@ class ImageAugmentor:
         (4, 3)
     """
 
+    opencv_images = False
     _own_rng: tuple[int, np.random.RandomState] | None = None
 
     def __init__(self) -> None:
@@ -144,7 +146,8 @@ class ImageAugmentor:
         Raises:
             ImageError: the augmentor rejects the image.
         """
-        return self.get_transform(check_finite(self, check_image(self, img))).apply_image(img)
+        check_finite(self, check_image(self, img, self.opencv_images))
+        return self.get_transform(img).apply_image(img)
 
     def __repr__(self) -> str:
         """Shows the arguments of the constructor that differ from the defaults."""

@@ -8,6 +8,7 @@ from typing import Any, final
 
 import numpy as np
 
+from .. import _argument_checks as arguments
 from .._errors import ArgumentError, ArgumentTypeError, ImageError
 from ._augmentor import ImageAugmentor, active_rng, drawing_from
 from ._image_checks import Array, check_image, fraction
@@ -86,9 +87,11 @@ class AugmentorList(ImageAugmentor):
 
     Args:
         augmentors: the augmentors.
+        opencv_images: whether images may also be int8, uint16, int16 or int32, and have 1 to 512 channels:
+            OpenCV moves the pixels of these, such as label maps and depths.
 
     Raises:
-        ArgumentTypeError: a member is not an `ImageAugmentor`.
+        ArgumentTypeError: a member is not an `ImageAugmentor`, or `opencv_images` is not a boolean.
 
     Example:
         >>> from towerpack_dataflow.augment import CenterCrop, Clip
@@ -97,44 +100,64 @@ class AugmentorList(ImageAugmentor):
                [9, 9]], dtype=uint8)
     """
 
-    def __init__(self, augmentors: Sequence[ImageAugmentor]) -> None:
-        """Stores the augmentors."""
+    def __init__(self, augmentors: Sequence[ImageAugmentor], *, opencv_images: bool = False) -> None:
+        """Stores the arguments."""
         if not isinstance(augmentors, (list, tuple)):
             raise ArgumentTypeError(f"augmentors is a list of augmentors; received {augmentors!r}")
         self.augmentors = [augmentor(f"augmentors[{n}]", each) for n, each in enumerate(augmentors)]
+        self.opencv_images = arguments.flag("opencv_images", opencv_images)
 
     def _members(self) -> Sequence[ImageAugmentor]:
         return self.augmentors
 
     def get_transform(self, img: Array) -> Transform:
         """Returns the transforms; the first is chosen now, the others when they receive the image."""
-        return in_turn(self.augmentors, img, self.rng)
+        return in_turn(self.augmentors, img, self.rng, self.opencv_images)
 
     def __repr__(self) -> str:
         """Shows the augmentors."""
-        return f"AugmentorList({self.augmentors!r})"
+        option = ", opencv_images=True" if self.opencv_images else ""
+        return f"AugmentorList({self.augmentors!r}{option})"
 
 
-def in_turn(augmentors: Sequence[ImageAugmentor], img: Array, rng: np.random.RandomState) -> Transform:
-    """Returns the transforms of augmentors in order, all drawn from `rng`."""
+def in_turn(
+    augmentors: Sequence[ImageAugmentor], img: Array, rng: np.random.RandomState, opencv_images: bool
+) -> Transform:
+    """Returns the transforms of augmentors in order, all drawn from `rng`.
+
+    Args:
+        augmentors: the augmentors.
+        img: an image that is checked already.
+        rng: the random numbers.
+        opencv_images: as in `AugmentorList`, for the images between the augmentors.
+    """
     transforms: list[Transform] = []
     for number, each in enumerate(augmentors):
         if number == 0:
             first = _drawn(partial(chosen_transform, each), img, rng)
             transforms.extend(first.tfms if isinstance(first, TransformList) else [first])
         else:
-            transforms.append(LazyTransform(partial(chosen_transform, each), rng))
+            choose = partial(chosen_transform, each, opencv_images=opencv_images)
+            transforms.append(LazyTransform(choose, rng))
     return TransformList(transforms)
 
 
-def chosen_transform(each: ImageAugmentor, img: Array) -> Transform:
-    """Returns the transform of an augmentor for an image; checks both.
+def chosen_transform(each: ImageAugmentor, img: Array, opencv_images: bool | None = None) -> Transform:
+    """Returns the transform of an augmentor for an image.
+
+    Args:
+        each: the augmentor.
+        img: the image.
+        opencv_images: as in `AugmentorList`, for an image from another augmentor, which may be any array;
+            `None` for an image that is checked already.
 
     Raises:
         ImageError: the augmentor rejects the image.
         ArgumentTypeError: `get_transform` has returned an object of another type.
     """
-    transform = each.get_transform(check_image(each, img))
+    if opencv_images is not None:
+        check_image(each, img, opencv_images)
+    transform = each.get_transform(img)
     if not isinstance(transform, Transform):
         raise ArgumentTypeError(f"get_transform of {each!r} returns a Transform; received {transform!r}")
     return transform
@@ -277,4 +300,4 @@ class RandomOrderAug(ImageAugmentor):
     def get_transform(self, img: Array) -> Transform:
         """Returns the transforms, in random order."""
         order = self.rng.permutation(len(self.aug_lists))
-        return in_turn([self.aug_lists[place] for place in order], img, self.rng)
+        return in_turn([self.aug_lists[place] for place in order], img, self.rng, self.opencv_images)

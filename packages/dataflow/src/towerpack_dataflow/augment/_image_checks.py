@@ -13,8 +13,6 @@ import numpy.typing as npt
 from .._errors import ArgumentError, ImageError, extra
 
 __all__ = [
-    "CHANNELS",
-    "DTYPES",
     "Array",
     "as_before",
     "by_opencv",
@@ -34,9 +32,11 @@ __all__ = [
 ]
 
 Array = npt.NDArray[Any]
-# What augmentors accept as an image.
-DTYPES = set(map(np.dtype, (np.uint8, np.float32, np.float64)))
-CHANNELS = {1, 3, 4}
+_DTYPES = frozenset(map(np.dtype, (np.uint8, np.float32, np.float64)))
+_CHANNELS = frozenset((1, 3, 4))
+# Of the images that OpenCV can move.
+_OPENCV_DTYPES = _DTYPES.union(map(np.dtype, (np.int8, np.uint16, np.int16, np.int32)))
+_OPENCV_CHANNELS = range(1, 513)
 
 
 @functools.cache
@@ -51,12 +51,13 @@ def opencv() -> Any:
     return cv2
 
 
-def check_image(where: object, image: Any) -> Array:
+def check_image(where: object, image: Any, opencv_images: bool) -> Array:
     """Returns `image` if augmentors accept its dtype and shape; does not check its values.
 
     Args:
         where: an augmentor or a component named in the message.
         image: uint8, float32 or float64; shape [height, width] or [height, width, 1, 3 or 4].
+        opencv_images: as in `AugmentorList`.
 
     Raises:
         ImageError: `image` is not such an image.
@@ -64,11 +65,13 @@ def check_image(where: object, image: Any) -> Array:
     if not isinstance(image, np.ndarray):
         raise ImageError(f"{where}: an image is a NumPy array; received {type(image).__name__}")
     check_unmasked(where, image)
-    if image.dtype not in DTYPES:
+    if image.dtype not in (_OPENCV_DTYPES if opencv_images else _DTYPES):
         raise ImageError(
-            f"{where}: an image is uint8, float32 or float64; received {image.dtype}. Convert it first"
+            f"{where}: an image is uint8, float32 or float64; received {image.dtype}. Convert it first, or "
+            "set opencv_images=True for the integers that OpenCV moves"
         )
-    if image.ndim not in {2, 3} or (image.ndim == 3 and image.shape[2] not in CHANNELS) or not image.size:
+    channels = _OPENCV_CHANNELS if opencv_images else _CHANNELS
+    if image.ndim not in {2, 3} or (image.ndim == 3 and image.shape[2] not in channels) or not image.size:
         raise ImageError(
             f"{where}: an image has shape [height, width] or [height, width, 1, 3 or 4] and is not empty; "
             f"received shape {image.shape}"

@@ -106,6 +106,7 @@ class AugmentImageComponents(MapData):
         boxes_index: positions or keys of boxes inside the first image: float, shape [number, 4], rows of x0,
             y0, x1, y1; the results are clipped to the augmented image.
         masks_index: positions or keys of label maps; their values are not interpolated.
+        opencv_images: as in `AugmentorList`; also those of a given list.
 
     Raises:
         ArgumentError: there is no image, or a component is named twice.
@@ -133,11 +134,13 @@ class AugmentImageComponents(MapData):
         *,
         boxes_index: Sequence[Hashable] = (),
         masks_index: Sequence[Hashable] = (),
+        opencv_images: bool = False,
     ) -> None:
         """Checks and stores the arguments."""
         parts = Parts(index, coords_index, boxes_index, masks_index)
         drops = arguments.flag("catch_exceptions", catch_exceptions)
-        func = AugmentedDatapoint(augmentors, parts, arguments.flag("copy", copy), drops)
+        opencv_images = arguments.flag("opencv_images", opencv_images)
+        func = AugmentedDatapoint(augmentors, parts, arguments.flag("copy", copy), drops, opencv_images)
         super().__init__(ds, func, rng=True, drops=drops)
 
     @property
@@ -162,6 +165,7 @@ class AugmentImageComponent(AugmentImageComponents):
         index: position or key of the image.
         copy: as in `AugmentImageComponents`.
         catch_exceptions: as in `AugmentImageComponents`.
+        opencv_images: as in `AugmentImageComponents`.
 
     Raises:
         ArgumentTypeError: an augmentor has another type, or a switch is not a boolean.
@@ -182,9 +186,11 @@ class AugmentImageComponent(AugmentImageComponents):
         index: Hashable = 0,
         copy: bool = True,
         catch_exceptions: bool = False,
+        *,
+        opencv_images: bool = False,
     ) -> None:
         """Checks and stores the arguments."""
-        super().__init__(ds, augmentors, (index,), (), copy, catch_exceptions)
+        super().__init__(ds, augmentors, (index,), (), copy, catch_exceptions, opencv_images=opencv_images)
 
 
 @final
@@ -198,6 +204,7 @@ class AugmentImageCoordinates(AugmentImageComponents):
         coords_index: position or key of the coordinates: float, shape [number, 2], rows of x and y.
         copy: as in `AugmentImageComponents`.
         catch_exceptions: as in `AugmentImageComponents`.
+        opencv_images: as in `AugmentImageComponents`.
 
     Raises:
         ArgumentTypeError: an augmentor has another type, or a switch is not a boolean.
@@ -212,9 +219,13 @@ class AugmentImageCoordinates(AugmentImageComponents):
         coords_index: Hashable = 1,
         copy: bool = True,
         catch_exceptions: bool = False,
+        *,
+        opencv_images: bool = False,
     ) -> None:
         """Checks and stores the arguments."""
-        super().__init__(ds, augmentors, (img_index,), (coords_index,), copy, catch_exceptions)
+        super().__init__(
+            ds, augmentors, (img_index,), (coords_index,), copy, catch_exceptions, opencv_images=opencv_images
+        )
 
 
 _ROOT = __name__.partition(".flows.")[0]
@@ -256,19 +267,22 @@ class AugmentedDatapoint:
         parts: the components.
         copy: whether augmentors may write to their arguments, and results share no memory with them.
         catch_exceptions: whether a datapoint that fails is dropped.
+        opencv_images: as in `AugmentorList`.
     """
 
     def __init__(
         self,
-        augmentors: ImageAugmentor | Sequence[ImageAugmentor],
+        augmentors: Augmentors,
         parts: Parts,
         copy: bool,
         catch_exceptions: bool,
+        opencv_images: bool,
     ) -> None:
         """Stores the arguments."""
         if isinstance(augmentors, ImageAugmentor) and not isinstance(augmentors, AugmentorList):
             augmentors = [augmentors]
         self.augmentors = augmentors if isinstance(augmentors, AugmentorList) else AugmentorList(augmentors)
+        self._opencv_images = opencv_images or self.augmentors.opencv_images
         self._parts, self._copy, self._catch = parts, copy, catch_exceptions
         self._writes = _may_write(self.augmentors)
         self._errors = 0
@@ -303,7 +317,7 @@ class AugmentedDatapoint:
         """Stores the changed components in `changed`, in the order of `Parts.every`."""
         parts = self._parts
         image = self._image(datapoint, parts.images[0])
-        transforms = in_turn(self.augmentors.augmentors, image, numbers)
+        transforms = in_turn(self.augmentors.augmentors, image, numbers, self._opencv_images)
         result = changed[parts.images[0]] = self._apart(transforms.apply_image(image), image)
         for index in parts.images[1:]:
             also = self._image(datapoint, index)
@@ -320,7 +334,7 @@ class AugmentedDatapoint:
     def _image(self, datapoint: Any, index: Any) -> Array:
         where = self.augmentors.augmentors[0] if self.augmentors.augmentors else self.augmentors
         image = self._part(datapoint, index, self._writes)
-        return check_finite(where, check_image(where, image))
+        return check_finite(where, check_image(where, image, self._opencv_images))
 
     def _apart(self, result: Array, image: Array) -> Array:
         """Returns a result that shares no memory with the image, if copies are requested."""

@@ -58,8 +58,11 @@ class Entry:
 
 
 # Uses of the random numbers of `self.rng` are rewritten, too. Towerpack's `BatchData` rejects components of
-# mixed types by an error, where Tensorpack casts them.
-_REWRITTEN = {"BatchData", "RNGDataFlow"}
+# mixed types by an error, where Tensorpack casts them; its augmentors, images of other integers than uint8.
+_REWRITTEN = {
+    *("AugmentImageComponent", "AugmentImageComponents", "AugmentImageCoordinates", "AugmentorList"),
+    *("BatchData", "RNGDataFlow"),
+}
 
 
 @final
