@@ -16,7 +16,7 @@ from ..flow._flow_state import set_root_seed
 from ..flow._tree_fingerprint import known_length
 from ..runtime import MultiProcessRunner, flows_read_here
 from ..storage import snapshot
-from ._even_shard import WAYS, EvenShard
+from ._even_shard import EvenShard
 
 __all__ = ["BaseLoader", "LoaderOptions", "ReadAhead"]
 
@@ -145,7 +145,7 @@ class BaseLoader(ABC):
             raise ArgumentError(
                 f"rank={options.rank} and world_size={options.world_size}: pass both, or neither"
             )
-        arguments.one_of("even", options.even, WAYS)
+        arguments.one_of("even", options.even, ("drop", "repeat", "error"))
         self._options = options
         if options.seed is not None:
             flow.seed(options.seed)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import islice
-from typing import Any, Final, final
+from typing import Any, final
 
-from .. import _argument_checks as arguments
 from .._errors import ArgumentError
 from ..flow._epoch import Epoch
 from ..flow._node import Effect
@@ -15,9 +14,7 @@ from ..flow._tree_fingerprint import known_length
 from ..operators._shard import ShardData, pick
 from ..storage import snapshot
 
-__all__ = ["WAYS", "EvenShard"]
-
-WAYS: Final = ("drop", "repeat", "error")
+__all__ = ["EvenShard"]
 
 
 @final
@@ -37,8 +34,8 @@ class EvenShard(ShardData):
             shards together.
 
     Raises:
-        ArgumentError: the numbers do not describe a shard, `even` has another value, a live flow would have
-            to repeat datapoints, or with "error", the last round does not suffice for all shards.
+        ArgumentError: the numbers do not describe a shard, a live flow would have to repeat datapoints, or
+            with "error", the last round does not suffice for all shards.
     """
 
     effect = Effect(keeps_place=True, passes_on=True, steady=True)
@@ -48,7 +45,7 @@ class EvenShard(ShardData):
     ) -> None:
         """Stores the arguments; reads nothing but the length."""
         super().__init__(ds, index, count)
-        self._even = arguments.one_of("even", even, WAYS)
+        self._even = even
         self._begun = begun
         if even == "repeat" and self.live:
             raise ArgumentError(
