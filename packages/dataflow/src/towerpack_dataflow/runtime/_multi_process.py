@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, final
 
 from .. import _argument_checks as arguments
+from ..operators._map_data import MapData
 from ._parallel_map import ParallelMap
 from ._parallel_runner import ParallelRunner
 from .worker._worker_options import WorkerOptions
@@ -166,7 +167,7 @@ class MultiProcessMapData(ParallelMap):
             stall_warning=stall_warning,
             timeout=timeout,
         )
-        super().__init__(ds, num_workers, func, options, rng=rng, drops=drops)
+        super().__init__(MapData(ds, func, rng=rng, drops=drops), num_workers, options)
 
     def _name(self) -> str:
         return f"MultiProcess{self.ds._name()}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, final
 
+from ..operators._map_data import MapData
 from ._parallel_map import ParallelMap
 from ._parallel_runner import ParallelRunner
 from .worker._worker_options import WorkerOptions
@@ -112,7 +113,7 @@ class MultiThreadMapData(ParallelMap):
             timeout=timeout,
             start_method="thread",
         )
-        super().__init__(ds, num_threads, func, options, rng=rng, drops=drops)
+        super().__init__(MapData(ds, func, rng=rng, drops=drops), num_threads, options)
         self._num_threads = num_threads
 
     def _name(self) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from .. import _argument_checks as arguments
 from ..flow._epoch import Epoch
 from ..flow._resume_marks import Replay, as_lists
 from ..flow._written_flow import is_steady
@@ -26,30 +25,18 @@ class ParallelMap(ParallelFlow):
     """Calls the function of a `MapData` in workers; see `MultiProcessMapData`.
 
     Args:
-        ds: the flow below.
+        mapped: the map, for this flow alone.
         num_workers: number of workers, or "auto".
-        func: as in `MapData`.
         options: the options of the workers.
-        rng: as in `MapData`.
-        drops: as in `MapData`.
     """
 
     _reads_here = True
 
-    def __init__(
-        self,
-        ds: Any,
-        num_workers: int | str,
-        func: Callable[..., Any],
-        options: WorkerOptions,
-        *,
-        rng: bool,
-        drops: bool,
-    ) -> None:
-        """Checks the arguments; starts nothing."""
-        dropping = arguments.flag("drops", drops)
-        mapped = MapData(ds, func, rng=rng, drops=dropping or options.on_error == "skip")
+    def __init__(self, mapped: MapData, num_workers: int | str, options: WorkerOptions) -> None:
+        """Makes a map that may skip datapoints one that drops; starts nothing."""
         super().__init__(mapped, num_workers, options)
+        if options.on_error == "skip":
+            mapped._drops = mapped._announced = True
 
     def _handler(self) -> TaskHandler:
         from .worker._map_tasks import MapTaskHandler
