@@ -5,12 +5,12 @@ The wheels, tools and tests of each session are in sessions.toml.
 
 from __future__ import annotations
 
-import functools
 import os
 import shutil
 import subprocess
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -20,19 +20,17 @@ from uv import find_uv_bin
 ROOT = Path(__file__).parent
 DIST = ROOT / "dist"
 WHEELS = ("dataflow", "layers", "inputsource", "callbacks", "trainers", "compat")
-SOURCES = [f"packages/{wheel}/src/towerpack_{wheel}" for wheel in WHEELS]
 # The versions of all tools that the checks were seen to pass with; `nox -s "release(pin)"` moves them.
 PINNED = ROOT / "tools.txt"
 TABLE = nox.project.load_toml(ROOT / "sessions.toml")
 GROUPS = nox.project.load_toml(ROOT / "pyproject.toml")["dependency-groups"]
 BENCHMARKS = sorted(path.stem for path in (ROOT / "benchmarks").glob("[a-z]*.py"))
 QUIET = {"TF_CPP_MIN_LOG_LEVEL": "2"}
+BUILT: set[str] = set()  # the wheels that this run of nox has built
 
 # pyenv's commands exist for all its Pythons, and start those alone that this names.
 if shutil.which("pyenv"):
-    listed = subprocess.run(
-        ["pyenv", "versions", "--bare"], capture_output=True, text=True, check=True
-    ).stdout
+    listed = subprocess.check_output(["pyenv", "versions", "--bare"], text=True)
     chosen = os.environ.get("PYENV_VERSION", "").split(":")
     os.environ["PYENV_VERSION"] = ":".join(filter(None, [*chosen, *reversed(listed.split())]))
 
@@ -41,19 +39,9 @@ nox.options.default_venv_backend = "uv"
 nox.options.download_python = "never"
 # A missing interpreter of `pythons` is reported as a skipped session.
 nox.options.error_on_missing_interpreters = False
-nox.options.reuse_existing_virtualenvs = False
 # What failed is then the last thing printed; --no-stop-on-first-error shows the rest too.
 nox.options.stop_on_first_error = True
-nox.options.sessions = [
-    "lint",
-    "wheels",
-    "isolated",
-    "integration",
-    "endurance(promises)",
-    "peers(ray)",
-    "pythons",
-    "docs",
-]
+nox.options.sessions = TABLE["default"]
 
 
 def each(group: str) -> Any:
@@ -66,23 +54,13 @@ def each(group: str) -> Any:
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Style, types, arrows between and inside the wheels, folders, dialect, repeated code, public names."""
+    """Style, types (of users, too), arrows between and inside the wheels, dialect, repeated code, names."""
     # Editable, since these tools read the sources; `isolated` finds files missing from a wheel.
-    editable = [arg for wheel in WHEELS for arg in ("-e", str(ROOT / "packages" / wheel))]
+    editable = [arg for extras in TABLE["extras"].values() for arg in ("-e", str(ROOT / "packages" / extras))]
     session.install(*pinned("lint", "release"), *editable)
-    repeated = ["--disable=all", "--enable=duplicate-code", "--min-similarity-lines=10"]
-    run_side_by_side(
-        session,
-        ["mypy"],
-        ["pylint", *repeated, *SOURCES],
-        ["pytest", "-o", "pythonpath=checks .", "checks", "release"],
-        ["python", "-m", "release.api"],
-        ["lint-imports"],
-        *(["python", f"checks/{name}.py"] for name in ("layout", "dialect", "pages", "links")),
-        ["ruff", "check"],
-        ["ruff", "format", "--check"],
-        ["ruff", "format", "--check", "--line-length", "88", *map(str, pages())],
-    )
+    many, lines = {"{pages}": pages()}, TABLE["lint"]["commands"]
+    commands = ([arg for word in line for arg in many.get(word, [word])] for line in lines)
+    run_side_by_side(session, *commands)
 
 
 @nox.session
@@ -126,9 +104,8 @@ def pythons(session: nox.Session) -> None:
         run_copied_tests(session, "packages/dataflow/tests", ["flow", "operators", "runtime"])
         return
     install(session, ["dataflow[datasets]", "callbacks[plot]", "trainers"], *pinned("test"))
-    run_copied_tests(
-        session, "integration_tests", ["test_full_stack.py"], also=["examples"], spread="worksteal"
-    )
+    options = {"also": ["examples"], "spread": "worksteal"}
+    run_copied_tests(session, "integration_tests", ["test_full_stack.py"], **options)
 
 
 @nox.session
@@ -139,13 +116,13 @@ def docs(session: nox.Session) -> None:
     packages = [f"towerpack_{wheel}" for wheel in WHEELS if wheel != "compat"]
     # From elsewhere: blocks that train write their logs where they are run.
     session.chdir(session.create_tmp())
-    config = ["-c", str(ROOT / "pyproject.toml"), "--rootdir", str(ROOT), "-p", "no:cacheprovider"]
-    blocks = ["-p", "blocks", *map(str, pages()), str(ROOT / "docs" / "tests")]
+    pytest = ["pytest", "-c", str(ROOT / "pyproject.toml"), "--rootdir", str(ROOT), "-p", "no:cacheprovider"]
+    tests = str(ROOT / "docs" / "tests")
     # The examples in there run in `peers(torch)`.
     unseen = ["--ignore-glob", "/*/interop/torch/*", "--ignore-glob", "/*/interop/jax/*"]
-    examples = ["--doctest-modules", *unseen, "--pyargs", *packages]
-    commands = (["pytest", *config, *blocks], ["pytest", *config, *examples])
-    run_side_by_side(session, *commands, env={"PYTHONPATH": str(ROOT / "docs" / "tests")}, silent=True)
+    blocks = [*pytest, "-p", "blocks", *pages(), tests]
+    examples = [*pytest, "--doctest-modules", *unseen, "--pyargs", *packages]
+    run_side_by_side(session, blocks, examples, env={"PYTHONPATH": tests}, silent=True)
 
 
 # ---- those that are large, or take minutes
@@ -157,8 +134,8 @@ def peers(session: nox.Session, name: str) -> None:
     """Compares with other libraries, or runs on them."""
     if name == "browser" and not (shutil.which("chromium") and shutil.which("chromedriver")):
         session.run("apt-get", "update", "--quiet", external=True)
-        packages = ["chromium", "chromium-driver"]
-        session.run("apt-get", "install", "--yes", "--no-install-recommends", *packages, external=True)
+        packages = ["--no-install-recommends", "chromium", "chromium-driver"]
+        session.run("apt-get", "install", "--yes", *packages, external=True)
     run_entry(session, TABLE["peers"][name])
 
 
@@ -181,8 +158,7 @@ def examples(session: nox.Session, name: str) -> None:
 @nox.session
 def demo(session: nox.Session) -> None:
     """Trains LeNet on handwritten digits, through the five installed wheels."""
-    install(session, ["dataflow[datasets]", "trainers"])
-    session.run("python", "examples/digits_lenet.py", *session.posargs, env=QUIET)
+    run_entry(session, TABLE["demo"])
 
 
 @nox.session
@@ -326,9 +302,7 @@ def install_lowest(session: nox.Session) -> None:
     build(session)
     projects = [arg for wheel in WHEELS for arg in ("-r", f"packages/{wheel}/pyproject.toml")]
     lists = [each.rstrip("]").partition("[")[2].split(",") for each in TABLE["extras"].values()]
-    extras = [
-        arg for name in sorted({name for names in lists for name in names}) for arg in ("--extra", name)
-    ]
+    extras = [arg for name in sorted({*chain(*lists)}) for arg in ("--extra", name)]
     # A server of the tests does not bear the dateutil that matplotlib would bring.
     dateutil = "python-dateutil>=2.9,<3"
     session.install("--resolution", "lowest-direct", *built_alone(session), *projects, *extras, dateutil)
@@ -353,30 +327,26 @@ def install_newest(session: nox.Session) -> None:
     session.run("python", "-c", "import tensorflow as tf; print(tf.__version__)")
 
 
-@functools.cache
-def _build() -> None:
+def build(session: nox.Session) -> None:
+    """Builds all wheels once per run of nox."""
+    if BUILT:
+        return
+    BUILT.update(WHEELS)
     # The site and its pictures stay, which take minutes to make.
     for path in DIST.glob("towerpack_*"):
         path.unlink()
-
-
-def build(session: nox.Session) -> None:
-    """Builds all wheels once per run of nox."""
-    if _build.cache_info().currsize:
-        return
-    _build()
     # Without the session's own settings, or uv would fill its environment instead of hatch's.
     env = {"UV_PYTHON": None, "VIRTUAL_ENV": None}
     hatch = ["tool", "run", "--constraints", str(PINNED), "hatch"]
     session.run(find_uv_bin(), *hatch, "build", "--all", external=True, env=env)
 
 
-def pages() -> list[Path]:
+def pages() -> list[str]:
     """Returns the pages with blocks that run."""
     folders = (ROOT / "docs", ROOT / "docs" / "tutorials", ROOT / "docs" / "site")
     found = [path for folder in folders for path in sorted(folder.glob("*.md"))]
     readmes = [ROOT / "packages" / wheel / "README.md" for wheel in WHEELS]
-    return [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *found, *readmes]
+    return [str(path) for path in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *found, *readmes)]
 
 
 def pinned(*groups: str) -> list[str]:
@@ -401,18 +371,14 @@ def show(session: nox.Session, names: list[str]) -> None:
     """Runs benchmarks for a moment, in which their figures mean nothing: side by side, the longest first."""
     session.chdir(ROOT)
     longest, apart = TABLE["bench"]["smoke"]["longest"], TABLE["bench"]["smoke"]["one_by_one"]
-    together = [name for name in names if name not in apart]
-    ordered = sorted(together, key=lambda name: (*longest, name).index(name))
-    run_side_by_side(
-        session, *(["python", f"benchmarks/{name}.py", "--smoke"] for name in ordered), env=QUIET
-    )
+    ordered = sorted(set(names).difference(apart), key=lambda name: ((*longest, name).index(name), name))
+    commands = (["python", f"benchmarks/{name}.py", "--smoke"] for name in ordered)
+    run_side_by_side(session, *commands, env=QUIET)
     for name in set(apart).intersection(names):
         session.run("python", f"benchmarks/{name}.py", "--smoke", env=QUIET)
 
 
-def run_side_by_side(
-    session: nox.Session, *commands: list[str], silent: bool = False, **options: Any
-) -> None:
+def run_side_by_side(session: nox.Session, *commands: list[str], silent: bool = False, **more: Any) -> None:
     """Runs commands two at a time, the longest first, and fails after the last one if any failed.
 
     With `silent`, only the output of failed commands is printed.
@@ -421,7 +387,7 @@ def run_side_by_side(
     def run(command: list[str]) -> str | None:
         name = " ".join(command[:2])
         try:
-            printed = session.run(*command, silent=True, **options)
+            printed = session.run(*command, silent=True, **more)
         except nox.command.CommandFailed:  # nox has printed the output
             return name
         if not silent:
@@ -434,33 +400,21 @@ def run_side_by_side(
         session.error(f"failed: {', '.join(failed)}")
 
 
-def run_copied_tests(
-    session: nox.Session,
-    folder: str,
-    files: list[str] | None = None,
-    *,
-    also: Iterable[str] = (),
-    spread: str | None = None,
-    timeout: int | None = None,
-    marked: str | None = None,
-    by: Iterable[str] = (),
-) -> None:
-    """Runs tests from a copy, so that no source of the repository is in reach.
+def run_copied_tests(session: nox.Session, folder: str, files: Iterable[str] = ("",), **options: Any) -> None:
+    """Runs tests, some files of a folder's, from a copy, so that no source of the repository is in reach.
 
-    `files` are some of the folder's, `also` other folders that the tests need next to theirs, `spread`,
-    `timeout` and `marked` as in sessions.toml, and `by` a program with its arguments that runs pytest as a
-    module.
+    The options are `also`, `spread`, `timeout` and `marked` as in sessions.toml, and `by`, a program with its
+    arguments that runs pytest as a module.
     """
     place = Path(session.create_tmp()).resolve() / "copy"
     shutil.rmtree(place, ignore_errors=True)
-    for source in (folder, *also):
+    for source in (folder, *options.pop("also", ())):
         ignored = shutil.ignore_patterns("__pycache__", "train_log")
         shutil.copytree(ROOT / source, place / Path(source).name, ignore=ignored)
     shutil.copy(ROOT / "pyproject.toml", place)
     session.chdir(place)
-    name = Path(folder).name
-    options = ["-n", "2", "--dist", spread] if spread else []
-    options += ["--timeout", str(timeout)] if timeout else []
-    options += ["-m", marked] if marked else []
-    targets = [f"{name}/{file}" for file in files or [""]]
-    session.run(*by, "pytest", *options, *targets, *session.posargs, env=QUIET)
+    by = options.pop("by", ())
+    named = {"spread": "-n2 --dist", "timeout": "--timeout", "marked": "-m"}
+    arguments = [word for name, value in options.items() for word in (*named[name].split(), str(value))]
+    targets = [f"{Path(folder).name}/{file}" for file in files]
+    session.run(*by, "pytest", *arguments, *targets, *session.posargs, env=QUIET)

@@ -17,7 +17,8 @@ from source_files import ROOT, Module, modules, report
 _ABSTRACT = {"ABC", "Protocol", "Enum", "StrEnum", "IntEnum", "TypedDict", "NamedTuple", "ABCMeta", "Generic"}
 # To subclass a flow is a promise: docs/decisions/24-an-adapter-for-iterable-flows.md.
 _OPEN = {"DataFlow", "ProxyDataFlow", "DataFromList", "DataFromIterable", "DataFromArrays", "MapData"}
-_SUBCLASSED_LATER = {"WrittenFlow"}  # by the class of each flow that a user writes
+# By the class of each flow that a user writes; by trainers of users, as in docs/tutorials/06-own-trainer.md.
+_SUBCLASSED_LATER = {"WrittenFlow", "SimpleTrainer"}
 _ERRORS = ("Error", "Exception", "Warning", "StopTraining")
 _RAISES_IF = re.compile(r"^\s+\w+(Error|Exception)?: [Ii]f ")
 _GOT = re.compile(r"\bgot\b")

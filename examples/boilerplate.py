@@ -60,7 +60,7 @@ class Model(ModelDesc):
 
 def main() -> None:
     """Runs the command line."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--epochs", type=int, default=5, help="the last epoch; 5 if not given")
     parser.add_argument("--load", type=Path, help="a checkpoint for the initial weights")
     parser.add_argument(

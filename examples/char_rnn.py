@@ -67,7 +67,7 @@ class CharRNN(ModelDesc):
     def inputs(self):
         return [tf.TensorSpec([STREAMS, TIMES], tf.int32, name) for name in ("symbol", "following")]
 
-    def build_graph(self, symbol, following):
+    def build_graph(self, symbol, following, /):  # a subclass has another input
         state = carried = None
         if self.training:
             shape = [LAYERS, 2, STREAMS, self._units]
@@ -79,7 +79,7 @@ class CharRNN(ModelDesc):
             labels=tf.reshape(following, [-1]), logits=logits
         )
         cost = tf.reduce_mean(loss, name="cost")
-        if self.training:
+        if carried is not None:
             # The window of the next step follows this one.
             tf.add_to_collection(tf.GraphKeys.UPDATE_OPS, carried.assign(self.pack(outputs.state)))
             add_moving_summary(cost)
@@ -114,7 +114,7 @@ class Writer(CharRNN):
             tf.TensorSpec([LAYERS, 2, 1, self._units], tf.float32, "state"),
         ]
 
-    def build_graph(self, symbol, state):
+    def build_graph(self, symbol, state, /):
         embedded = self.embed(symbol)
         with tf.variable_scope("rnn"):
             output, state = self.cell(embedded, self.unpack(state))
@@ -162,10 +162,15 @@ def train(units: int, resume: bool, max_epoch: int) -> None:
 def sample(units: int, count: int, seed: int) -> str:
     """Samples text from the trained model: each drawn character is the next input."""
     latest = SaverRestore(LOG_DIR / "latest")
-    names = {"input_names": ["symbol", "state"], "output_names": ["probabilities", "next_state"]}
+    config = PredictConfig(
+        model=Writer(units),
+        session_init=latest,
+        input_names=["symbol", "state"],
+        output_names=["probabilities", "next_state"],
+    )
     draw, written = np.random.default_rng(seed), ["\n"]
     state = np.zeros([LAYERS, 2, 1, units], np.float32)
-    with OfflinePredictor(PredictConfig(model=Writer(units), session_init=latest, **names)) as predict:
+    with OfflinePredictor(config) as predict:
         for _ in range(count):
             probabilities, state = predict([CHARACTERS.index(written[-1])], state)
             chances = probabilities[0].astype(np.float64)

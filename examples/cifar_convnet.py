@@ -104,7 +104,7 @@ def synthetic() -> tuple[DataFlow, DataFlow]:
     return DataFromArrays(draw(2048)), DataFromArrays(draw(512), shuffle=False)
 
 
-def shifted(datapoint: list, rng: np.random.Generator) -> list:
+def shifted(datapoint: list[np.ndarray], rng: np.random.Generator) -> list[np.ndarray]:
     """Moves a picture by up to four pixels, and mirrors every second one."""
     image, label = datapoint
     top, left = rng.integers(0, 9, 2)

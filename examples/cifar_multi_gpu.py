@@ -35,7 +35,7 @@ TRAINERS = {
 }
 
 
-def in_colour(datapoint: list) -> list:
+def in_colour(datapoint: list[np.ndarray]) -> list[np.ndarray]:
     """Converts a digit of 8 x 8 to a picture of 32 x 32 x 3, with colours derived from its pixels."""
     digit, label = datapoint
     rng = np.random.default_rng(int(np.sum(digit * np.arange(64).reshape(8, 8)) * 1000))
@@ -98,7 +98,8 @@ def train(trainer: str, devices: list[str] | None, max_epoch: int) -> float:
     )
     running = TRAINERS[trainer](config, devices=devices)
     running.train()
-    return max(value for _, value in running.monitors.get_history("validation_accuracy"))
+    best: float = max(value for _, value in running.monitors.get_history("validation_accuracy"))
+    return best
 
 
 def main() -> None:

@@ -84,10 +84,13 @@ def main() -> None:
     parser.add_argument("--max-epoch", type=int, default=5)
     parser.add_argument("--log-dir", type=Path, default=Path("train_log/distributed"))
     args = parser.parse_args()
-    communicator = MPICommunicator() if args.mpi else CollectiveCommunicator(resolve_cluster())
-    config = make_config(communicator.rank, communicator.size, args.log_dir, args.max_epoch)
-    trainer = MPITrainer if args.mpi else DistributedTrainer
-    trainer(config, communicator).train()
+    options = args.log_dir, args.max_epoch
+    if args.mpi:
+        mpi = MPICommunicator()
+        MPITrainer(make_config(mpi.rank, mpi.size, *options), mpi).train()
+    else:
+        collective = CollectiveCommunicator(resolve_cluster())
+        DistributedTrainer(make_config(collective.rank, collective.size, *options), collective).train()
 
 
 if __name__ == "__main__":

@@ -68,7 +68,7 @@ def findings_grid(outputs):
 
 def main() -> None:
     """Runs the command line."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--epochs", type=int, default=10, help="the last epoch; 10 if not given")
     options = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(message)s")

@@ -86,6 +86,27 @@ def test_a_keras_model(run, towers):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("script", "pattern", "lowest", "highest"),
+    [
+        ("gan.py", r"mean distance (\d\.\d\d); the ring has 1", 0.7, 1.3),
+        pytest.param("agent.py", r"mean return (\d+) after \d+ steps", 50, 500, marks=pytest.mark.long),
+        ("data_alone.py", r"accuracy (0\.\d{3}); equal after a stop: True", 0.9, 1),
+        ("own_loop.py", r"cost (\d\.\d{3})", 0, 0.4),
+    ],
+)
+def test_a_script_with_all_annotations(run_example_of, script, pattern, lowest, highest):
+    figure = float(re.fullmatch(pattern, run_example_of("annotated", script)).group(1))
+    assert lowest <= figure <= highest
+
+
+@pytest.mark.slow
+def test_the_classifier_with_all_annotations(run_example_of):
+    truth, predicted = re.findall(r"\[(.*?)\]", run_example_of("annotated", "classifier.py"))
+    assert sum(one == other for one, other in zip(truth.split(", "), predicted.split(", "))) >= 8
+
+
+@pytest.mark.slow
 def test_the_own_trainer(run, tmp_path):
     output, _ = run("own_trainer.py", "--devices", *TWO, "--critic-steps", 3, "--epochs", 2)
     found = re.fullmatch(r"distance (\d\.\d{3}) after 400 steps", output.splitlines()[-1])

@@ -41,6 +41,7 @@ def load(datapoint, rng):
     """Decodes a picture, and takes a random part of it: 8 to 100 % of its area, mirrored half of the time."""
     path, label = datapoint
     image = cv2.imread(path)
+    assert image is not None, f"{path} is no picture"
     height, width = image.shape[:2]
     area, ratio = rng.uniform(0.08, 1) * height * width, np.exp(rng.uniform(np.log(3 / 4), np.log(4 / 3)))
     wide, tall = min(width, round(np.sqrt(area * ratio))), min(height, round(np.sqrt(area / ratio)))

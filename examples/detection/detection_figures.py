@@ -25,8 +25,8 @@ def paste(masks, boxes, size):
     for whole, mask, (left, top, right, bottom) in zip(pasted, masks, boxes):
         x, y = (pixels - left) / (right - left + 1e-6), (pixels - top) / (bottom - top + 1e-6)
         inside = np.ix_((y > 0) & (y < 1), (x > 0) & (x < 1))
-        places = np.meshgrid(x * mask.shape[1] - 0.5, y * mask.shape[0] - 0.5)
-        wide = cv2.remap(mask, *places, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE)
+        columns, rows = np.meshgrid(x * mask.shape[1] - 0.5, y * mask.shape[0] - 0.5)
+        wide = cv2.remap(mask, columns, rows, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE)
         whole[inside] = wide[inside] > 0.5
     return pasted
 
@@ -53,7 +53,7 @@ class DetectionFigures(Inferencer):
             for kind, precision in self.precisions.items():
                 precision.add(found[1], found[2], classes[there], shared[kind])
             if first:
-                self.pictures.append(drawn(image, *found[:3], found_masks))
+                self.pictures.append(drawn(image, found[0], found[1], found[2], found_masks))
 
     def _after_inference(self):
         figures = {kind: precision.result() for kind, precision in self.precisions.items()}

@@ -56,11 +56,12 @@ class MaskRCNN(ModelDesc):
     def build_graph(self, image, boxes, classes, instances):
         fine, coarse = self.features(tf.cast(image, tf.float32) / 128 - 1)
         anchors = make_anchors(SIZE, STRIDE, SIDES)
-        scored = score_anchors(coarse, 3 * len(SIDES))
-        proposals = propose(*scored, anchors, SIZE, PROPOSALS)
+        logits, changes = score_anchors(coarse, 3 * len(SIDES))
+        proposals = propose(logits, changes, anchors, SIZE, PROPOSALS)
         if not self.training:
             return self.find_objects(fine, proposals)
-        costs = dict(zip(("anchors", "anchor_boxes"), proposal_cost(*scored, anchors, boxes)))
+        anchor_cost, anchor_box_cost = proposal_cost(logits, changes, anchors, boxes)
+        costs = {"anchors": anchor_cost, "anchor_boxes": anchor_box_cost}
         costs.update(self.head_costs(fine, proposals, boxes, classes, tf.cast(instances, tf.int32)))
         decay = regularize_cost(".*/W", l2_regularizer(1e-5))
         cost = tf.add_n([*costs.values(), decay], name="cost")
@@ -147,7 +148,7 @@ def positive(text):
 
 def read_options():
     """Reads the command line."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     directory = Path("train_log") / "faster_rcnn"
     parser.add_argument("--epochs", type=positive, default=16, help="the last epoch; 16 if not given")
     parser.add_argument("--scenes", type=positive, default=800, help="to train on; 800 if not given")

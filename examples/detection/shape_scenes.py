@@ -95,8 +95,10 @@ def padded(datapoint):
 def augmented(scenes):
     """Returns a flow of scenes with augmented colours, and with image, boxes and masks moved together."""
     augmentors = [RandomCrop(SIZE), Flip(horiz=True), Flip(vert=True), Brightness(30), Contrast((0.8, 1.2))]
-    parts = {"index": ("image",), "boxes_index": ("boxes",), "masks_index": ("instances",)}
-    return MapData(AugmentImageComponents(scenes, augmentors, **parts), padded)
+    moved = AugmentImageComponents(
+        scenes, augmentors, index=("image",), boxes_index=("boxes",), masks_index=("instances",)
+    )
+    return MapData(moved, padded)
 
 
 def make_flows(count, held_out, batch, workers):

@@ -108,7 +108,7 @@ def likeness(codes):
 def load(options):
     """Returns the pictures to train with, and held-out ones as an array."""
     if options.data is None:
-        return [digit_pictures(split, options.size) for split in ("train", "test")]
+        return [digit_pictures("train", options.size), digit_pictures("test", options.size)]
     files = find_pictures(options.data)
     test = files[::10]
     train = [path for path in files if path not in set(test)] or files

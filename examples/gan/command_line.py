@@ -21,7 +21,7 @@ from evaluation import Verdict
 def run(
     train: Callable[[argparse.Namespace], None],
     evaluate: Callable[[Path], Verdict],
-    description: str,
+    description: str | None,
     epochs: int,
     parser: argparse.ArgumentParser | None = None,
 ) -> Verdict:
@@ -48,10 +48,12 @@ def run(
     return verdict
 
 
-def read_options(description: str, epochs: int, parser: argparse.ArgumentParser | None) -> argparse.Namespace:
+def read_options(
+    description: str | None, epochs: int, parser: argparse.ArgumentParser | None
+) -> argparse.Namespace:
     """Reads the command line."""
     parser = parser or argparse.ArgumentParser()
-    parser.description = description.splitlines()[0]
+    parser.description = (description or "").partition("\n")[0]
     directory = Path("train_log") / Path(parser.prog).stem
     parser.add_argument("--seed", type=int, default=0, help="of the training; 0 if not given")
     parser.add_argument("--epochs", type=int, default=epochs, help=f"the last epoch; {epochs} if not given")

@@ -8,6 +8,8 @@ has the label as a projection: Miyato and Koyama, "cGANs with projection discrim
 arXiv:1802.05637.
 """
 
+from typing import Any
+
 import attrs
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -71,13 +73,14 @@ class ConditionalGAN(GANModelDesc):
 
 def draw_noise(rng: np.random.Generator, shape) -> np.ndarray:
     """Draws the inputs of the generator."""
-    return rng.normal(size=shape).astype(np.float32)
+    noise: np.ndarray = rng.normal(size=shape).astype(np.float32)
+    return noise
 
 
 def train(options) -> None:
     """Trains on the digits and their labels; pictures in `images/samples` have a row for each class."""
     ema = EMA(0.99, scope="gen")
-    wanted = {"z": draw_noise, "label": np.repeat(np.arange(CLASSES), 8)}
+    wanted: dict[str, Any] = {"z": draw_noise, "label": np.repeat(np.arange(CLASSES), 8)}
     config = TrainConfig(
         model=ConditionalGAN(),
         dataflow=digit_batches(BATCH, with_labels=True),

@@ -1,5 +1,7 @@
 """The handwritten digits of scikit-learn in the format of generators: 8 x 8 pixels from -1 to 1."""
 
+from typing import Literal
+
 import numpy as np
 
 from towerpack_dataflow import BatchData, DataFromArrays
@@ -8,7 +10,7 @@ from towerpack_dataflow.datasets import Digits
 CLASSES, SIZE = 10, 8
 
 
-def digit_arrays(split: str) -> tuple[np.ndarray, np.ndarray]:
+def digit_arrays(split: Literal["train", "test"]) -> tuple[np.ndarray, np.ndarray]:
     """Returns the pictures of "train" or "test", float32 of shape [n, 8, 8, 1], and their labels, int32."""
     flow = Digits(split, shuffle=False)
     flow.seed(0)

@@ -36,13 +36,14 @@ class DigitClassifier:
     def labels(self, images: np.ndarray) -> np.ndarray:
         """Returns the most likely label of each picture."""
         weights, biases = self._layers[-1]
-        return np.argmax(self.features(images) @ weights + biases, 1)
+        found: np.ndarray = np.argmax(self.features(images) @ weights + biases, 1)
+        return found
 
 
 def train_classifier() -> DigitClassifier:
     """Trains a classifier on the training pictures: a second, and the same one each time."""
     images, labels = digit_arrays("train")
-    network = MLPClassifier((128, 64), alpha=0.01, batch_size=64, tol=1e-3, random_state=SEED)
+    network = MLPClassifier((128, 64), alpha=0.01, batch_size=64, tol=1e-3, random_state=SEED)  # pyright: ignore[reportArgumentType]
     # Products of matrices so small take longer in several threads.
     with threadpool_limits(1):
         network.fit(images.reshape(len(images), -1), labels)

@@ -77,9 +77,10 @@ def outlined(digits: np.ndarray) -> np.ndarray:
 def load(options):
     """Returns the pairs to train with, side by side, and held-out ones as an array."""
     if options.data is None:
-        return tuple(outlined(digit_pictures(split, options.size)) for split in ("train", "test"))
-    files, test = (find_pictures(options.data / name) for name in ("train", "test"))
-    return files, read_pictures(test, (options.size, 2 * options.size))
+        train, test = digit_pictures("train", options.size), digit_pictures("test", options.size)
+        return outlined(train), outlined(test)
+    files, others = (find_pictures(options.data / name) for name in ("train", "test"))
+    return files, read_pictures(others, (options.size, 2 * options.size))
 
 
 def train(options) -> None:

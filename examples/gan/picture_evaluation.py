@@ -30,14 +30,16 @@ def predict(
         model=model, session_init=DictRestore(values), input_names=list(inputs), output_names=outputs
     )
     with OfflinePredictor(config) as predictor:
-        return predictor(*inputs.values())
+        made: list[np.ndarray] = predictor(*inputs.values())
+        return made
 
 
 def thumbnails(pictures: np.ndarray) -> np.ndarray:
     """Returns thumbnails of 4 x 4 pixels as rows: coarse brightness and colour."""
     step = pictures.shape[1] // THUMBNAIL
     blocks = np.reshape(pictures, [len(pictures), THUMBNAIL, step, THUMBNAIL, step, 3])
-    return blocks.mean((2, 4), dtype=np.float64).reshape(len(pictures), -1)
+    means: np.ndarray = blocks.mean((2, 4), dtype=np.float64)
+    return means.reshape(len(pictures), -1)
 
 
 def judge_pictures(made: np.ndarray, untrained: np.ndarray, real: np.ndarray, measure: float) -> Verdict:

@@ -2,6 +2,7 @@
 
 import argparse
 from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 from digits import digit_arrays
@@ -26,7 +27,7 @@ def picture_options(data: str, size: int) -> argparse.ArgumentParser:
     return parser
 
 
-def digit_pictures(split: str, size: int) -> np.ndarray:
+def digit_pictures(split: Literal["train", "test"], size: int) -> np.ndarray:
     """Returns the handwritten digits as pictures of shape [n, size, size, 3]."""
     images, _ = digit_arrays(split)
     bilinear = Image.Resampling.BILINEAR
@@ -68,7 +69,7 @@ def read_picture(path: Path, shape: tuple[int, int]) -> np.ndarray:
     """
     try:
         with Image.open(path) as image:
-            pixels = image.convert("RGB").resize(shape[::-1], Image.Resampling.BOX)
+            pixels = image.convert("RGB").resize((shape[1], shape[0]), Image.Resampling.BOX)
     except UnidentifiedImageError as error:
         raise ValueError(f"Pillow cannot read the picture {path}. Remove or replace it.") from error
     return np.asarray(pixels, np.float32) / 127.5 - 1
@@ -79,7 +80,7 @@ def read_pictures(files: list[Path], shape: tuple[int, int]) -> np.ndarray:
     return np.stack([read_picture(path, shape) for path in files[:MOST_HELD_OUT]])
 
 
-def keep_held_out(log_dir: Path, **pictures: np.ndarray) -> None:
+def keep_held_out(log_dir: Path, **pictures: Any) -> None:
     """Writes the reference pictures of the evaluation next to the checkpoints."""
     log_dir.mkdir(parents=True, exist_ok=True)
     np.savez_compressed(log_dir / HELD_OUT, **pictures)

@@ -1,6 +1,7 @@
 """Samples of generators out of checkpoints, and checkpoints of generators that are not trained yet."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +20,9 @@ class KeepUntrained(Callback):
 
     def _before_train(self):
         variables = [v for v in self.graph.get_collection("variables") if not v.op.name.endswith(AVERAGE)]
-        np.savez(self.log_dir / UNTRAINED, **snapshot_variables(self.trainer.sess, variables))
+        values: dict[str, Any] = snapshot_variables(self.trainer.sess, variables)
+        assert self.log_dir is not None
+        np.savez(self.log_dir / UNTRAINED, **values)
 
 
 def evaluation_draws() -> np.random.Generator:
@@ -47,4 +50,5 @@ def generate(
         ema=averaged,
     )
     with OfflinePredictor(config) as predict:
-        return predict(*inputs.values())[0]
+        made: np.ndarray = predict(*inputs.values())[0]
+        return made

@@ -67,7 +67,7 @@ def shape_image(label, shape, rng):
 
 def group_image(label, shape, rng):
     """Returns an image of three shapes of a class, approximately in the colour of the class, with noise."""
-    image, hue = background(shape, rng), np.uint8([[[18 * label, 230, 200]]])
+    image, hue = background(shape, rng), np.array([[[18 * label, 230, 200]]], np.uint8)
     colour = cv2.cvtColor(hue, cv2.COLOR_HSV2RGB)[0, 0]
     for _ in range(3):
         radius = min(shape) * rng.uniform(0.15, 0.25)

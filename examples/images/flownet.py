@@ -150,7 +150,7 @@ class ShownMotion(Inferencer):
         return ["first", "second", "motion", "found"]
 
     def _before_inference(self):
-        self.shown = None
+        self.shown = []
 
     def _on_fetches(self, values, batch_size):
         self.shown = self.shown or [part[:6] for part in values]

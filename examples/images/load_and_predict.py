@@ -12,6 +12,7 @@ script classifies those of scikit-learn.
 
 import argparse
 from pathlib import Path
+from typing import Any
 
 import cv2
 import numpy as np
@@ -106,8 +107,8 @@ def drawn(count, seed):
 
 def write_files(log_dir):
     """Writes the weights of the latest checkpoint to a file of each kind, and returns their paths."""
-    values = load_variables(log_dir)
-    values = {name: value for name, value in values.items() if name.endswith(("/W", "/b"))}
+    variables = load_variables(log_dir).items()
+    values: dict[str, Any] = {name: value for name, value in variables if name.endswith(("/W", "/b"))}
     archive, checkpoint, caffe = (log_dir / f"alexnet{kind}" for kind in (".npz", ".ckpt", ".caffemodel"))
     np.savez(archive, **values)
     caffe.write_bytes(caffe_model(values))

@@ -37,7 +37,7 @@ class ShapeClassifier(Classifier):
     def inputs(self):
         return [*super().inputs(), tf.TensorSpec([None, self.size, self.size], tf.uint8, "inside")]
 
-    def build_graph(self, image, label, inside):
+    def build_graph(self, image, label, inside=None):
         self.pixels = tf.cast(image, tf.float32) / 128 - 1
         cost = super().build_graph(self.pixels, label)
         if not self.training:

@@ -33,7 +33,7 @@ def motion_picture(motion, largest=None):
     motion = checked(motion).astype(np.float64)
     if largest is not None and not largest > 0:
         raise ValueError(f"largest is a length above 0, in pixels; received {largest!r}")
-    known = (np.abs(motion) < UNKNOWN).all(2)
+    known = np.all(np.abs(motion) < UNKNOWN, axis=2)
     motion = np.where(known[..., None], motion, 0)
     lengths = np.linalg.norm(motion, axis=2)
     share = (lengths / (largest or max(lengths.max(), 1e-9)))[..., None]

@@ -68,8 +68,9 @@ def moved_pair(shown, rng):
         paint, linear = texture(size, rng), random_motion(middle, FARTHEST if number else FARTHEST / 2, rng)
         moved = cv2.warpAffine(paint, linear, (size, size), borderMode=cv2.BORDER_REFLECT)
         border = cv2.BORDER_CONSTANT if number else cv2.BORDER_REPLICATE  # the background fills the picture
-        flags = {"flags": cv2.INTER_NEAREST, "borderMode": border}
-        moved_pixels = cv2.warpAffine(pixels, linear, (size, size), **flags)
+        moved_pixels = cv2.warpAffine(
+            pixels, linear, (size, size), flags=cv2.INTER_NEAREST, borderMode=border
+        )
         first[pixels > 0], second[moved_pixels > 0] = paint[pixels > 0], moved[moved_pixels > 0]
         places = np.stack([x, y, np.ones_like(x)], 2) @ linear.T
         motion[pixels > 0] = (places[..., :2] - np.stack([x, y], 2))[pixels > 0]

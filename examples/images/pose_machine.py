@@ -109,7 +109,7 @@ def find_joints(image, weights, width):
 
 def main():
     """Runs the command line."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("picture", type=Path, help="of one person")
     parser.add_argument("--load", type=Path, required=True, metavar="FILE", help="weights")
     parser.add_argument("--width", type=int, default=64, help="of the network; 64, as published")

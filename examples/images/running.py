@@ -41,7 +41,7 @@ def run(train_on, description, epochs, parser=None, make_files=None):
 
 def read_options(description, epochs, parser):
     """Reads the command line."""
-    parser.description = description.splitlines()[0]
+    parser.description = (description or "").partition("\n")[0]
     directory = Path("train_log") / Path(parser.prog).stem
     parser.add_argument("--data", type=Path, help="the folder of the files; images are drawn without it")
     parser.add_argument("--epochs", type=int, default=epochs, help=f"the last epoch; {epochs} if not given")

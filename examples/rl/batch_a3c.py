@@ -93,7 +93,7 @@ class Speed(Callback):
 def make_env(env):
     """Creates an environment of a simulator, with rewards scaled to values near 1 for faster training."""
     scale = SETTINGS[env].reward_scale
-    return gymnasium.wrappers.TransformReward(gymnasium.make(env), lambda reward: scale * reward)
+    return gymnasium.wrappers.TransformReward(gymnasium.make(env), lambda reward: scale * float(reward))
 
 
 def make_model(env, envs):

@@ -13,7 +13,7 @@ from pathlib import Path
 def run(
     train: Callable[..., None],
     environments: Iterable[str],
-    description: str,
+    description: str | None,
     parser: argparse.ArgumentParser | None = None,
 ) -> None:
     """Trains with the options of the command line.
@@ -25,7 +25,7 @@ def run(
         parser: the parser of further options.
     """
     parser = parser or argparse.ArgumentParser()
-    parser.description = description.splitlines()[0]
+    parser.description = (description or "").partition("\n")[0]
     parser.add_argument("--env", default="CartPole-v1", choices=environments)
     parser.add_argument("--seed", type=int, default=0)
     options = vars(parser.parse_args())

@@ -57,7 +57,7 @@ def make_envs(name, count, **options):
 def register(name):
     """Registers environments of other packages with gymnasium."""
     if name.startswith("MinAtar/") and name not in gymnasium.registry:
-        from minatar.gym import register_envs
+        from minatar.gym import register_envs  # type: ignore[import-not-found, unused-ignore]
 
         register_envs()
 
@@ -116,7 +116,7 @@ def test(script, env, seed, model, log_dir, steps) -> list[Episode]:
     """
     envs = make_test_envs(env)
     with greedy(model, log_dir) as predictor:
-        played = play(predictor, envs, TESTS, TEST_SEED)
+        played: list[Episode] = play(predictor, envs, TESTS, TEST_SEED)
     envs.close()
     report(script, env, seed, played, log_dir, steps)
     return played

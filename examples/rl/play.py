@@ -34,7 +34,7 @@ def record(name, predictor, seed, directory) -> float:
     env = RecordVideo(gymnasium.make(name, render_mode="rgb_array"), str(directory))
     [episode] = play(predictor, env, 1, seed)
     env.close()
-    return episode.total
+    return float(episode.total)
 
 
 def main() -> None:

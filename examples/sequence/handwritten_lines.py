@@ -8,6 +8,7 @@ random distance or overlap to the previous one. Training and held-out lines have
 
 import argparse
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
@@ -22,7 +23,7 @@ from towerpack_dataflow import (
 from towerpack_dataflow.datasets import Digits
 
 HEIGHT = 12  # pixels; digits have 8
-LINES = {"train": 4000, "test": 500}
+LINES: dict[Literal["train", "test"], int] = {"train": 4000, "test": 500}
 
 
 def draw_line(digits, rng):
@@ -97,7 +98,7 @@ def make_flows(folder, batch=32):
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("folder", type=Path)
     folder = parser.parse_args().folder
     folder.mkdir(parents=True, exist_ok=True)

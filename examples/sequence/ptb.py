@@ -74,7 +74,7 @@ def carried_state():
 class Perplexity(Inferencer):
     """Computes the perplexity."""
 
-    def __init__(self, name):
+    def __init__(self, name: str):
         self.name = name
 
     def _get_fetches(self):

@@ -1,5 +1,7 @@
 """Load data fast, in pure Python: composable, exact, resumable flows. Never imports TensorFlow."""
 
+import typing as _typing
+
 from ._errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -107,7 +109,9 @@ from .sources._from_arrays import DataFromArrays
 from .sources._from_iterable import DataFromGenerator, DataFromIterable
 from .sources._from_list import DataFromList
 
-__getattr__ = _renamed_exports(__name__, {"ParcelError": "PayloadError"})
+# Type checkers would otherwise accept any name as an export.
+if not _typing.TYPE_CHECKING:
+    __getattr__ = _renamed_exports(__name__, {"ParcelError": "PayloadError"})
 
 __all__ = [
     "ArgumentError",

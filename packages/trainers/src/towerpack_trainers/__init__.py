@@ -1,5 +1,7 @@
 """Train graph-mode TensorFlow models at full speed: model description, towers, replication and the loop."""
 
+import typing as _typing
+
 # Public sub-packages; not in __all__, as `import *` would put common words over a script's own names.
 from . import distributed as distributed
 from . import export as export
@@ -89,7 +91,9 @@ from .towers._model_desc import ModelDesc
 from .towers._objective import Objective
 from .towers._tower import Tower, TowerFunc
 
-__getattr__ = _renamed_exports(__name__, {"Headspace": "InputOverhead"})
+# Type checkers would otherwise accept any name as an export.
+if not _typing.TYPE_CHECKING:
+    __getattr__ = _renamed_exports(__name__, {"Headspace": "InputOverhead"})
 
 __all__ = [
     "LAMB",

@@ -138,7 +138,8 @@ class DataFlow:
         sizes = {child.fixed_batch_size for child in self.children()}
         return sizes.pop() if len(sizes) == 1 else None
 
-    def datapoint(self, epoch: int, index: int) -> Any:
+    # Callers pass an int, and overrides receive an `Epoch`: `Any` lets a type checker accept both.
+    def datapoint(self, epoch: Any, index: int) -> Any:
         """Makes datapoint `index` of pass `epoch`, independently of all iterators.
 
         Args:

@@ -32,8 +32,8 @@ class RolloutBatch(NamedTuple):
         value_target: float32, advantage plus value.
     """
 
-    observation: Nested
-    action: Nested
+    observation: Any  # as in TransitionBatch
+    action: Any
     value: np.ndarray
     log_probability: np.ndarray
     advantage: np.ndarray

@@ -35,10 +35,10 @@ class TransitionBatch(NamedTuple):
         indices: int64, identify the transitions for `update_priorities`.
     """
 
-    observation: Nested
-    action: Nested
+    observation: Any  # an array or a dict of arrays; a union would make each use an error for type checkers
+    action: Any
     reward: np.ndarray
-    next_observation: Nested
+    next_observation: Any
     discount: np.ndarray
     weight: np.ndarray
     indices: np.ndarray

@@ -15,7 +15,7 @@ from ..arguments import (
     layer_label,
     resolve_initializer,
 )
-from ..registry import attach_variables, register_layer
+from ..registry import REQUIRED, attach_variables, register_layer
 from ._batch_norm import BatchNorm
 
 __all__ = ["BNReLU", "Maxout", "PReLU", "SoftMax"]
@@ -84,7 +84,7 @@ def PReLU(x: tf.Tensor, init: Any = 0.001, name: str = "prelu") -> tf.Tensor:
 
 
 @register_layer(use_scope=None)
-def Maxout(x: tf.Tensor, num_unit: int) -> tf.Tensor:
+def Maxout(x: tf.Tensor, num_unit: int = REQUIRED) -> tf.Tensor:
     """Takes the largest of each group of channels, after Goodfellow et al. (2013), arXiv:1302.4389.
 
     Args:

@@ -9,7 +9,7 @@ import tensorflow.compat.v1 as tf
 
 from .._errors import TowerError
 from ..arguments import is_number, layer_label
-from ..registry import register_layer
+from ..registry import REQUIRED, register_layer
 from ..tower import (
     get_current_tower_context,
     graph_notes,
@@ -231,8 +231,8 @@ def _decide_training(call: str, given: bool | None) -> bool:
 @register_layer
 def BatchRenorm(
     x: tf.Tensor,
-    rmax: Any,
-    dmax: Any,
+    rmax: Any = REQUIRED,
+    dmax: Any = REQUIRED,
     *,
     training: bool | None = None,
     momentum: float = 0.9,

@@ -23,7 +23,7 @@ from ..arguments import (
     has_all_kernels,
     layer_label,
 )
-from ..registry import register_layer
+from ..registry import REQUIRED, register_layer
 
 __all__ = ["Conv1D", "Conv2D", "compute_windows", "convolve"]
 
@@ -109,8 +109,8 @@ def _convolve_dilated(images: tf.Tensor, kernel: Any, form: DataFormat, options:
 @register_layer(log_shape=True)
 def Conv2D(
     x: tf.Tensor,
-    filters: int,
-    kernel_size: int | Sequence[int],
+    filters: int = REQUIRED,
+    kernel_size: int | Sequence[int] = REQUIRED,
     strides: int | Sequence[int] = 1,
     padding: str = "same",
     data_format: str = "channels_last",
@@ -199,8 +199,8 @@ def _channels(call: str, x: tf.Tensor, form: DataFormat, filters: int, split: in
 @register_layer(log_shape=True)
 def Conv1D(
     x: tf.Tensor,
-    filters: int,
-    kernel_size: int,
+    filters: int = REQUIRED,
+    kernel_size: int = REQUIRED,
     strides: int = 1,
     padding: str = "same",
     data_format: str = "channels_last",

@@ -21,7 +21,7 @@ from ..arguments import (
     layer_label,
     static_sizes,
 )
-from ..registry import register_alias, register_layer
+from ..registry import REQUIRED, register_alias, register_layer
 from ._conv import compute_windows
 
 __all__ = ["Conv2DTranspose", "Deconv2D"]
@@ -30,8 +30,8 @@ __all__ = ["Conv2DTranspose", "Deconv2D"]
 @register_layer(log_shape=True)
 def Conv2DTranspose(
     x: tf.Tensor,
-    filters: int,
-    kernel_size: int | Sequence[int],
+    filters: int = REQUIRED,
+    kernel_size: int | Sequence[int] = REQUIRED,
     strides: int | Sequence[int] = 1,
     padding: str = "same",
     data_format: str = "channels_last",

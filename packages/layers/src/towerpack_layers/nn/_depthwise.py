@@ -22,7 +22,7 @@ from ..arguments import (
     check_rank,
     layer_label,
 )
-from ..registry import attach_variables, register_layer
+from ..registry import REQUIRED, attach_variables, register_layer
 from ._conv import compute_windows
 
 __all__ = ["DepthwiseConv2D", "DepthwiseWindow", "SeparableConv2D", "check_depthwise_window"]
@@ -94,7 +94,7 @@ def check_depthwise_window(
 @register_layer(log_shape=True)
 def DepthwiseConv2D(
     x: tf.Tensor,
-    kernel_size: int | Sequence[int],
+    kernel_size: int | Sequence[int] = REQUIRED,
     strides: int | Sequence[int] = 1,
     padding: str = "same",
     data_format: str = "channels_last",
@@ -171,8 +171,8 @@ def DepthwiseConv2D(
 @register_layer(log_shape=True)
 def SeparableConv2D(
     x: tf.Tensor,
-    filters: int,
-    kernel_size: int | Sequence[int],
+    filters: int = REQUIRED,
+    kernel_size: int | Sequence[int] = REQUIRED,
     strides: int | Sequence[int] = 1,
     padding: str = "same",
     data_format: str = "channels_last",

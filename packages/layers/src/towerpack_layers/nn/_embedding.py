@@ -14,7 +14,7 @@ from ..arguments import (
     layer_label,
     resolve_initializer,
 )
-from ..registry import attach_variables, register_layer
+from ..registry import REQUIRED, attach_variables, register_layer
 
 __all__ = ["Embedding"]
 
@@ -24,8 +24,8 @@ _INDICES = (tf.int32, tf.int64)
 @register_layer(log_shape=True)
 def Embedding(
     x: tf.Tensor,
-    vocabulary_size: int,
-    units: int,
+    vocabulary_size: int = REQUIRED,
+    units: int = REQUIRED,
     kernel_initializer: Any = None,
     kernel_regularizer: TensorFunction | None = None,
     dtype: tf.DType = tf.float32,

@@ -8,7 +8,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from ..arguments import KernelAndBias, TensorFunction, check_count, check_rank, layer_label
-from ..registry import register_layer
+from ..registry import REQUIRED, register_layer
 
 __all__ = ["FullyConnected"]
 
@@ -16,7 +16,7 @@ __all__ = ["FullyConnected"]
 @register_layer(log_shape=True)
 def FullyConnected(
     x: tf.Tensor,
-    units: int,
+    units: int = REQUIRED,
     activation: TensorFunction | None = None,
     use_bias: bool = True,
     kernel_initializer: Any = None,

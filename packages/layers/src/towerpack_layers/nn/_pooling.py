@@ -20,7 +20,7 @@ from ..arguments import (
     layer_label,
     static_sizes,
 )
-from ..registry import register_layer
+from ..registry import REQUIRED, register_layer
 
 __all__ = ["AvgPooling", "FixedUnPooling", "GlobalAvgPooling", "MaxPooling"]
 
@@ -28,7 +28,7 @@ __all__ = ["AvgPooling", "FixedUnPooling", "GlobalAvgPooling", "MaxPooling"]
 @register_layer(log_shape=True)
 def MaxPooling(
     x: tf.Tensor,
-    pool_size: int | Sequence[int],
+    pool_size: int | Sequence[int] = REQUIRED,
     strides: int | Sequence[int] | None = None,
     padding: str = "valid",
     data_format: str = "channels_last",
@@ -61,7 +61,7 @@ def MaxPooling(
 @register_layer(log_shape=True)
 def AvgPooling(
     x: tf.Tensor,
-    pool_size: int | Sequence[int],
+    pool_size: int | Sequence[int] = REQUIRED,
     strides: int | Sequence[int] | None = None,
     padding: str = "valid",
     data_format: str = "channels_last",
@@ -146,7 +146,10 @@ def _pool(
 
 @register_layer(log_shape=True)
 def FixedUnPooling(
-    x: tf.Tensor, shape: int | Sequence[int], unpool_mat: Any = None, data_format: str = "channels_last"
+    x: tf.Tensor,
+    shape: int | Sequence[int] = REQUIRED,
+    unpool_mat: Any = None,
+    data_format: str = "channels_last",
 ) -> tf.Tensor:
     """Replaces each pixel by its product with a matrix: the Kronecker product.
 

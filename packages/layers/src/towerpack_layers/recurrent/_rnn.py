@@ -8,7 +8,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from ..arguments import TensorFunction, check_channels, check_count, check_rank, layer_label
-from ..registry import attach_variables, register_layer
+from ..registry import REQUIRED, attach_variables, register_layer
 from ._gated_cells import GRUCell, LSTMCell
 from ._rnn_cell import RNNCell, Variables, as_tensors, check_state
 from ._sequences import (
@@ -202,7 +202,7 @@ def _flat(variables: Variables, prefix: str = "") -> dict[str, Any]:
 @register_layer(log_shape=True)
 def LSTM(
     x: tf.Tensor,
-    units: int,
+    units: int = REQUIRED,
     lengths: Any = None,
     initial_state: Any = None,
     forget_bias: float = 1.0,
@@ -257,7 +257,7 @@ def LSTM(
 @register_layer(log_shape=True)
 def GRU(
     x: tf.Tensor,
-    units: int,
+    units: int = REQUIRED,
     lengths: Any = None,
     initial_state: Any = None,
     kernel_initializer: Any = None,

@@ -9,6 +9,7 @@ from ._argscope import (
     enable_argscope_for_module,
     get_arg_scope,
 )
+from ._layer_info import REQUIRED
 from ._layer_scope import (
     VariableHolder,
     attach_variables,
@@ -32,6 +33,7 @@ from ._register_layer import (
 
 __all__ = [
     "REGISTRY",
+    "REQUIRED",
     "RESERVED",
     "LayerRegistry",
     "LinearWrap",

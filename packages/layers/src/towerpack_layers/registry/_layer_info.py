@@ -19,6 +19,7 @@ import tensorflow.compat.v1 as tf
 from .._errors import LayerArgumentError, LayerNameError
 
 __all__ = [
+    "REQUIRED",
     "Layer",
     "LayerInfo",
     "OptionalNameLayer",
@@ -32,6 +33,13 @@ __all__ = [
 
 P = ParamSpec("P")
 R_co = TypeVar("R_co", covariant=True)
+
+REQUIRED: Any = inspect.Parameter.empty
+"""The default of an argument that each call needs, unless an `argscope` gives it.
+
+A signature with this default has no default, so a call without the argument is refused. Type checkers accept
+the call, because they do not know the defaults of an `argscope`.
+"""
 
 _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)

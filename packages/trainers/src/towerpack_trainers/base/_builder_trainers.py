@@ -57,7 +57,6 @@ class BuilderTrainer(TowerTrainer):
             _log.info(message, towers, towers * self._datapoints_per_step)
 
     def _check_towers_can_share_input(self, towers: int) -> None:
-        assert self.source is not None
         if not self.source.feed_free:
             raise ConfigError(
                 f"{type(self.source).__name__} feeds one datapoint in each run, so all {towers} towers would "
@@ -70,7 +69,6 @@ class BuilderTrainer(TowerTrainer):
 
     def _build_train_op(self) -> tf.Operation:
         """Builds the training towers and returns the op of one step."""
-        assert self.source is not None
         self.builder = self._make_builder()
         return self.builder.build(self.tower_func, self.source.get_input_tensors, self.config.make_optimizer)
 
@@ -254,7 +252,6 @@ def _what_is_resumed(config: TrainConfig) -> Any:
     return (config.resume, config.log_dir) if config.resume == "auto" else config.resume
 
 
-@final
 class SimpleTrainer(SingleCostTrainer):
     """Trains on one device.
 
@@ -284,7 +281,6 @@ class NoOpTrainer(SingleCostTrainer):
     """
 
     def _build_train_op(self) -> tf.Operation:
-        assert self.source is not None
         self.tower_func.build(self.training_context(), self.source.get_input_tensors())
         return tf.no_op(name="train_op")
 

@@ -43,6 +43,7 @@ class TowerTrainer(Trainer):
         ConfigError: (from the constructor) the configuration has no model.
     """
 
+    source: InputSource  # in `_setup` of a subclass; a model without data has none before
     _tower_func: TowerFunc | None = None
 
     def _setup(self) -> None:

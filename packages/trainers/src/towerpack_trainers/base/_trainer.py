@@ -10,7 +10,7 @@ import logging
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import tensorflow.compat.v1 as tf
 
@@ -67,12 +67,14 @@ class _BuiltInGraph(abc.ABCMeta):
     be in the default graph, where the trainer's input is not available.
     """
 
-    def __call__(cls, *arguments: Any, **named: Any) -> Any:
-        kind: Any = cls
-        trainer = kind.__new__(kind, *arguments, **named)
-        with trainer.graph.as_default():
-            kind.__init__(trainer, *arguments, **named)
-        return trainer
+    # Type checkers would take the arguments and the result from here, and not from `__init__`.
+    if not TYPE_CHECKING:
+
+        def __call__(cls, *arguments, **named):
+            trainer = cls.__new__(cls, *arguments, **named)
+            with trainer.graph.as_default():
+                trainer.__init__(*arguments, **named)
+            return trainer
 
     @property
     def __signature__(cls) -> inspect.Signature:

@@ -63,7 +63,7 @@ class GANModelDesc(ModelDesc):
     discriminator_scope = "discrim"
 
     @abc.abstractmethod
-    def build_graph(self, *inputs: tf.Tensor) -> GANCosts | None:
+    def build_graph(self, *inputs: Any, **_: Any) -> GANCosts | None:
         """Adds one replica of both networks to the graph.
 
         Args:

@@ -135,7 +135,6 @@ class _RoundTrainer(BuilderTrainer):
         return as_objectives(self)
 
     def _build_train_op(self) -> tf.Operation:
-        assert self.source is not None
         self.builder = self._make_builder()
         joint = self.builder.build(self.tower_func, self.source.get_input_tensors)
         is_joint = self._d_steps == self._g_steps == 1
@@ -299,7 +298,6 @@ class SeparateGANTrainer(BuilderTrainer):
         return build_with_own_statistics
 
     def _build_train_op(self) -> tf.Operation:
-        assert self.source is not None
         self.builder = self._make_builder()
         return self.builder.build(self.tower_func, self.source.get_input_tensors)
 

@@ -48,8 +48,9 @@ class ModelDesc(abc.ABC):
     def inputs(self) -> Sequence[tf.TensorSpec]:
         """Returns shape, dtype and name of each input, in the order of a datapoint's components."""
 
+    # Both type checkers accept an override with any arguments, such as `build_graph(self, image, label)`.
     @abc.abstractmethod
-    def build_graph(self, *inputs: tf.Tensor) -> tf.Tensor | Objective | Sequence[Objective] | None:
+    def build_graph(self, *inputs: Any, **_: Any) -> tf.Tensor | Objective | Sequence[Objective] | None:
         """Adds one replica of the model to the graph.
 
         Args:
