@@ -24,7 +24,7 @@ __all__ = ["Folders", "together", "write_blocks"]
 # The scripts of each folder that Python would import from, and not from elsewhere.
 Folders = dict[Path, list[Path]]
 
-_ANNOTATED = ROOT / "examples" / "annotated"
+_ANNOTATED, _KNOWN = ROOT / "examples" / "annotated", ROOT / "checks" / "known_types.py"
 _NOT_ANNOTATED = [
     *("--allow-untyped-defs", "--allow-incomplete-defs", "--allow-untyped-calls"),
     "--disable-error-code=var-annotated",
@@ -39,6 +39,7 @@ def main() -> None:
     checker, *pages = sys.argv[1:]
     with tempfile.TemporaryDirectory() as place:
         scripts = {folder: sorted(folder.glob("*.py")) for folder in _folders(ROOT / "examples")}
+        scripts[_KNOWN.parent] = [_KNOWN]
         for page in pages:
             folder = Path(place) / Path(page).resolve().relative_to(ROOT).with_suffix("")
             if written := write_blocks(Path(page), folder):

@@ -6,12 +6,19 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 from . import CheckpointError
 from .cli import CheckpointCommandError, add_checkpoint, add_plot, add_report
 from .plot import RunError
 
-__all__ = ["main"]
+__all__ = ["add_commands", "main"]
+
+
+def add_commands(commands: Any) -> None:
+    """Adds all commands to `ArgumentParser.add_subparsers()`."""
+    for add in (add_plot, add_checkpoint, add_report):
+        add(commands)
 
 
 def main(arguments: Sequence[str] | None = None, program: str = "python -m towerpack_callbacks") -> int:
@@ -21,10 +28,7 @@ def main(arguments: Sequence[str] | None = None, program: str = "python -m tower
         SystemExit: the arguments are invalid; its status is 2.
     """
     parser = argparse.ArgumentParser(prog=program, description=__doc__)
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    add_plot(commands)
-    add_checkpoint(commands)
-    add_report(commands)
+    add_commands(parser.add_subparsers(required=True, metavar="COMMAND"))
     options = parser.parse_args(arguments)
     try:
         options.run(options)

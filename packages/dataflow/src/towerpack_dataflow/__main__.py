@@ -6,13 +6,20 @@ import argparse
 import signal
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 from . import DataFlow, DataFlowError, TestDataSpeed
 from .cli import FLOW_HELP, CommandError, FlowNotFoundError, add_files, add_show, add_state, load_flow
 from .flow._tree_fingerprint import known_length
 from .sources._from_iterable import as_dataflow
 
-__all__ = ["main", "run_data"]
+__all__ = ["add_commands", "main", "run_data"]
+
+
+def add_commands(commands: Any) -> None:
+    """Adds `data`, with all its commands, to `ArgumentParser.add_subparsers()`."""
+    data = commands.add_parser("data", help="measure and show flows, convert files")
+    _add_commands_of_data(data.add_subparsers(required=True, metavar="COMMAND"))
 
 
 def run_data(arguments: Sequence[str], program: str) -> int:
@@ -28,7 +35,20 @@ def run_data(arguments: Sequence[str], program: str) -> int:
 def main(arguments: Sequence[str] | None = None, program: str = "python -m towerpack_dataflow") -> int:
     """Runs a command, and returns the exit status."""
     parser = argparse.ArgumentParser(prog=program, description="Measures flows.")
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    _add_commands_of_data(parser.add_subparsers(required=True, metavar="COMMAND"))
+    options = parser.parse_args(arguments)
+    try:
+        status: int = options.run(options)
+    except (CommandError, FlowNotFoundError, DataFlowError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return 128 + signal.SIGINT
+    return status
+
+
+def _add_commands_of_data(commands: Any) -> None:
     bench = commands.add_parser(
         "bench",
         help="measure a flow and each flow it is built of",
@@ -62,16 +82,6 @@ def main(arguments: Sequence[str] | None = None, program: str = "python -m tower
     bench.set_defaults(run=_bench)
     for add in (add_state, add_show, add_files):
         add(commands)
-    options = parser.parse_args(arguments)
-    try:
-        status: int = options.run(options)
-    except (CommandError, FlowNotFoundError, DataFlowError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        return 128 + signal.SIGINT
-    return status
 
 
 def _bench(options: argparse.Namespace) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 from towerpack_callbacks import CheckpointError, TensorNotFoundError
 
@@ -21,7 +22,7 @@ from .cli import (
     add_train,
 )
 
-__all__ = ["main"]
+__all__ = ["add_commands", "main"]
 
 # The errors of wrong arguments. All others are bugs, of the model or of this package, and show a traceback.
 _OF_THE_USER = (
@@ -38,6 +39,12 @@ _OF_THE_USER = (
 )
 
 
+def add_commands(commands: Any) -> None:
+    """Adds all commands of this package to `ArgumentParser.add_subparsers()`."""
+    for add in (add_launch, add_export, add_predict, add_describe, add_env, add_trace, add_train):
+        add(commands)
+
+
 def main(arguments: Sequence[str] | None = None, program: str = "python -m towerpack_trainers") -> int:
     """Runs a command, and returns the exit status: 0, 1 if the command fails, 130 after Ctrl-C.
 
@@ -48,17 +55,8 @@ def main(arguments: Sequence[str] | None = None, program: str = "python -m tower
     """
     parser = argparse.ArgumentParser(prog=program, description=__doc__)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for add in (
-        add_launch,
-        add_export,
-        add_predict,
-        add_describe,
-        add_env,
-        add_trace,
-        add_train,
-        add_migrate,
-    ):
-        add(commands)
+    add_commands(commands)
+    add_migrate(commands)  # now of towerpack-compat, whose command `towerpack` runs
     options = parser.parse_args(arguments)
     try:
         code: int = options.run(options)

@@ -138,8 +138,7 @@ class DataFlow:
         sizes = {child.fixed_batch_size for child in self.children()}
         return sizes.pop() if len(sizes) == 1 else None
 
-    # Callers pass an int, and overrides receive an `Epoch`: `Any` lets a type checker accept both.
-    def datapoint(self, epoch: Any, index: int) -> Any:
+    def datapoint(self, epoch: Any, index: int) -> Any:  # `Any`: overrides may read `epoch.rng`
         """Makes datapoint `index` of pass `epoch`, independently of all iterators.
 
         Args:

@@ -67,8 +67,7 @@ class _BuiltInGraph(abc.ABCMeta):
     be in the default graph, where the trainer's input is not available.
     """
 
-    # Type checkers would take the arguments and the result from here, and not from `__init__`.
-    if not TYPE_CHECKING:
+    if not TYPE_CHECKING:  # or editors would show these arguments, and not those of `__init__`
 
         def __call__(cls, *arguments, **named):
             trainer = cls.__new__(cls, *arguments, **named)

@@ -48,13 +48,12 @@ class ModelDesc(abc.ABC):
     def inputs(self) -> Sequence[tf.TensorSpec]:
         """Returns shape, dtype and name of each input, in the order of a datapoint's components."""
 
-    # Both type checkers accept an override with any arguments, such as `build_graph(self, image, label)`.
     @abc.abstractmethod
     def build_graph(self, *inputs: Any, **_: Any) -> tf.Tensor | Objective | Sequence[Objective] | None:
         """Adds one replica of the model to the graph.
 
         Args:
-            inputs: one tensor per element of `inputs()`.
+            inputs: one tensor per element of `inputs()`; an override may name its parameters.
 
         Returns:
             During training (see `training`), the cost, a scalar; for trainers that support it, an
