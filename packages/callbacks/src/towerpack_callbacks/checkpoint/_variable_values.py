@@ -254,15 +254,15 @@ def load_weights(path: str | Path, rules: Iterable[Rule]) -> dict[str, np.ndarra
             1. the name in the file, in which `{word}` stands for one or more characters except dots and
                slashes;
             2. the name of the variable, in which `{word}` is replaced by these characters; `None` to leave
-               the weight out;
+               the weight out if the file has it;
             3. optional: the axes before and after, such as "OIHW->HWIO" for a convolution's kernel.
 
     Returns:
         Arrays by variable name, with the types of the file.
 
     Raises:
-        CheckpointError: the file cannot be read; no rule matches a name; a rule matches no name; two weights
-            get the same name; or an array has another number of axes than its rule.
+        CheckpointError: the file cannot be read; no rule matches a name; a rule with a variable matches no
+            name; two weights get the same name; or an array has another number of axes than its rule.
         TypeError: a rule has another form.
 
     Example:
@@ -312,7 +312,12 @@ def load_weights(path: str | Path, rules: Iterable[Rule]) -> dict[str, np.ndarra
             f"{path}: no rule matches {len(left)} of its weights. Add rules, with the name None to leave a "
             "weight out:\n  " + "\n  ".join(left)
         )
-    if unused := [pattern.pattern for number, (pattern, _, _) in enumerate(compiled) if number not in used]:
+    unused = [
+        pattern.pattern
+        for number, (pattern, target, _) in enumerate(compiled)
+        if number not in used and target is not None
+    ]
+    if unused:
         raise CheckpointError(
             f"{path}: no weight matches the rules {', '.join(unused)}. Remove or correct them."
         )
