@@ -1,8 +1,12 @@
-"""The pages of curves and of a report in a real browser: headless Chromium, with no network."""
+"""The page of runs in a real browser: headless Chromium, with no network but a server of this machine."""
 
+import contextlib
 import json
 import math
 import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +14,7 @@ import pytest
 from selenium.webdriver import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.ui import WebDriverWait
 
 from towerpack_callbacks.__main__ import main
 from towerpack_callbacks.writing import write_picture
@@ -58,7 +63,7 @@ def browser(chromium, page):
 def chart(browser, name):
     [found] = [
         c
-        for c in browser.find_elements(By.TAG_NAME, "section")
+        for c in browser.find_elements(By.CSS_SELECTOR, ".grid > section")
         if c.find_element(By.TAG_NAME, "h2").text == name
     ]
     return found
@@ -86,9 +91,9 @@ def set_slider(browser, value):
 
 
 def test_charts_curves_and_legend(browser):
-    headings = [heading.text for heading in browser.find_elements(By.TAG_NAME, "h2")]
+    headings = [heading.text for heading in browser.find_elements(By.CSS_SELECTOR, "#charts h2")]
     assert headings == [EVIL, "cost", "only_first", PICTURES]  # as text, whatever it looks like
-    assert browser.title == "Curves: first, zweiter"
+    assert browser.title == "Report: first, zweiter"
     assert [len(curves(browser, name)) for name in headings] == [1, 2, 1, 0]
     assert [label.text for label in browser.find_elements(By.CSS_SELECTOR, "#runs label")] == [
         "first",
@@ -178,7 +183,9 @@ def test_runs_can_be_hidden(browser):
 
 def test_charts_can_be_chosen_by_name(browser):
     browser.find_element(By.ID, "filter").send_keys("COS")
-    shown = [card for card in browser.find_elements(By.TAG_NAME, "section") if card.is_displayed()]
+    shown = [
+        card for card in browser.find_elements(By.CSS_SELECTOR, ".grid > section") if card.is_displayed()
+    ]
     assert [card.find_element(By.TAG_NAME, "h2").text for card in shown] == ["cost"]
     browser.find_element(By.ID, "filter").send_keys("xyz")
     assert browser.find_element(By.ID, "none").is_displayed()
@@ -249,29 +256,104 @@ def report(chromium, tmp_path):
     (run / "run.jsonl").write_text("".join(f"{json.dumps(event)}\n" for event in events))
     (run / "explain.txt").write_text(EVIL)
     write_picture(run, PICTURES, 40, np.full((4, 6, 1), 40, np.uint8))
-    assert main(["report", str(run), "-o", str(tmp_path / "report.html")]) == 0
+    assert main(["plot", str(run), "-o", str(tmp_path / "report.html")]) == 0
     chromium.get((tmp_path / "report.html").as_uri())
     yield chromium
     assert chromium.execute_script("return performance.getEntriesByType('resource').length") == 0
     assert chromium.get_log("browser") == []
 
 
+def opened(page, title):
+    """Opens a folded part and returns it."""
+    parts = page.find_elements(By.CSS_SELECTOR, "#below details")
+    [part] = [part for part in parts if part.find_element(By.TAG_NAME, "summary").text == title]
+    part.find_element(By.TAG_NAME, "summary").click()
+    return part
+
+
 def test_a_report_shows_texts_as_texts_beside_its_curves(report):
     assert report.title == "Report: <b>run"
-    assert report.find_element(By.CSS_SELECTOR, "#report h1").text == "<b>run"
-    headings = [heading.text for heading in report.find_elements(By.TAG_NAME, "h2")]
-    assert headings == ["Where the time went", "How to resume", "Starts", EVIL, PICTURES]
-    summaries = report.find_elements(By.TAG_NAME, "summary")
-    [summary] = [one for one in summaries if one.text.startswith("Configuration of the training")]
-    summary.click()
-    assert EVIL in [text.text for text in report.find_elements(By.TAG_NAME, "pre")]
+    assert report.find_element(By.CSS_SELECTOR, "#head h1").text == "<b>run"
+    assert [heading.text for heading in report.find_elements(By.TAG_NAME, "h2")] == [EVIL, PICTURES]
+    folded = [summary.text for summary in report.find_elements(By.CSS_SELECTOR, "#below summary")]
+    assert folded == ["Where the time went", "Starts", "Configuration of the training"]
+    assert EVIL not in report.find_element(By.ID, "below").text
+    assert opened(report, "Configuration of the training").find_element(By.TAG_NAME, "pre").text == EVIL
 
 
 def test_the_bar_of_a_report_is_as_long_as_its_parts(report):
-    bar = report.find_element(By.CSS_SELECTOR, "#report .bar")
+    bar = opened(report, "Where the time went").find_element(By.CSS_SELECTOR, ".bar")
     widths = [part.size["width"] for part in bar.find_elements(By.TAG_NAME, "span")]
     shares = [seconds / 160 for seconds in (48 + 61, 9, 3, 9, 30)]
     assert widths == pytest.approx([share * bar.size["width"] for share in shares], abs=1.5)
+
+
+def test_queues_of_the_input_are_folded(chromium, tmp_path):
+    rows = [(step, {"cost": 1, "QueueInput/queue_size": step}) for step in (1, 2)]
+    assert main(["plot", write_run(tmp_path / "run", rows), "-o", str(tmp_path / "page.html")]) == 0
+    chromium.get((tmp_path / "page.html").as_uri())
+    assert [heading.text for heading in chromium.find_elements(By.CSS_SELECTOR, "#charts h2")] == ["cost"]
+    summary = chromium.find_element(By.CSS_SELECTOR, "#inputs summary")
+    assert summary.text == "Queues of the input"
+    summary.click()
+    [queue] = chromium.find_elements(By.CSS_SELECTOR, "#inputs svg")
+    WebDriverWait(chromium, 20).until(lambda _: queue.size["width"] > 300)
+    assert float(queue.get_dom_attribute("viewBox").split()[2]) == pytest.approx(queue.size["width"], abs=1)
+
+
+@contextlib.contextmanager
+def ending(server):
+    """Kills a server that a failed test leaves."""
+    try:
+        yield
+    finally:
+        server.kill()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+def test_a_live_page_grows_and_keeps_what_its_reader_has_set(chromium, tmp_path):
+    run = Path(write_run(tmp_path / "run", [(step, {"cost": 1 / step}) for step in (1, 2)]))
+    (run / "explain.txt").write_text("first")
+    write_picture(run, "samples", 1, np.zeros((4, 6, 1), np.uint8))
+    command = ["env", "--default-signal=INT", sys.executable, "-m", "towerpack_callbacks", "plot", "--serve"]
+    wait = WebDriverWait(chromium, 60)
+    with subprocess.Popen([*command, str(run)], stdout=subprocess.PIPE, text=True) as server, ending(server):
+        chromium.get(server.stdout.readline().split()[-1])
+        live = chromium.find_element(By.ID, "live")
+        wait.until(lambda _: live.text == "Live")
+        set_slider(chromium, 0.5)
+        opened(chromium, "Configuration of the training")
+        before, svg = curves(chromium, "cost"), chart(chromium, "cost").find_element(By.TAG_NAME, "svg")
+
+        with (run / "stats.jsonl").open("a") as file:
+            file.write('{"global_step": 30, "cost": 5, "accuracy": 0.5}\n{"global_step": 40, "c')
+        (run / "explain.txt").write_text("second")
+        write_picture(run, "samples", 30, np.zeros((4, 6, 1), np.uint8))
+        wait.until(lambda _: "at step 30" in chromium.find_element(By.ID, "head").text)
+        headings = [heading.text for heading in chromium.find_elements(By.CSS_SELECTOR, "#charts h2")]
+        assert headings == ["accuracy", "cost", "samples"]
+        assert curves(chromium, "cost") != before
+        assert chart(chromium, "samples").find_element(By.TAG_NAME, "figure").text == "run, step 30"
+        assert chromium.find_element(By.ID, "weight").text == "0.50"
+        assert [pre.text for pre in chromium.find_elements(By.CSS_SELECTOR, "#below pre")] == ["second"]
+
+        # Without new charts, those of the page stay; a chosen picture does, too.
+        svg = chart(chromium, "cost").find_element(By.TAG_NAME, "svg")
+        chart(chromium, "samples").find_element(By.TAG_NAME, "input").send_keys(Keys.HOME)
+        with (run / "stats.jsonl").open("a") as file:
+            file.write('ost": 0}\n')
+        write_picture(run, "samples", 40, np.zeros((4, 6, 1), np.uint8))
+        wait.until(lambda _: "at step 40" in chromium.find_element(By.ID, "head").text)
+        assert chart(chromium, "cost").find_element(By.TAG_NAME, "svg") == svg
+        assert chart(chromium, "samples").find_element(By.TAG_NAME, "figure").text == "run, step 1"
+        assert chromium.get_log("browser") == []
+
+        server.send_signal(signal.SIGINT)
+        assert server.wait(timeout=60) == 0
+        wait.until(lambda _: live.text == "Not live: the server does not answer")
+    chromium.get("about:blank")
+    chromium.get_log("browser")  # the requests that nobody answered
 
 
 def test_a_report_fits_a_phone(report):

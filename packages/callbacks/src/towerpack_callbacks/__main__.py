@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from . import CheckpointError
-from .cli import CheckpointCommandError, add_checkpoint, add_plot, add_report
+from .cli import CheckpointCommandError, add_checkpoint, add_plot
 from .plot import RunError
 
 __all__ = ["add_commands", "main"]
@@ -17,8 +17,8 @@ __all__ = ["add_commands", "main"]
 
 def add_commands(commands: Any) -> None:
     """Adds all commands to `ArgumentParser.add_subparsers()`."""
-    for add in (add_plot, add_checkpoint, add_report):
-        add(commands)
+    add_plot(commands)
+    add_checkpoint(commands)
 
 
 def main(arguments: Sequence[str] | None = None, program: str = "python -m towerpack_callbacks") -> int:

@@ -16,8 +16,9 @@ from towerpack_callbacks.monitors import ScalarHistory
 from towerpack_callbacks.writing import write_archive, write_picture
 
 ERRORS = [
-    (["plot", "nowhere"], "there is no nowhere; expected the log directory"),
-    (["plot", "empty"], r"empty has no stats.jsonl \(yet\)"),
+    (["plot", "nowhere"], r"there is no nowhere \(yet\); expected the log directory"),
+    (["plot", "empty"], r"empty contains no run yet: neither run.jsonl nor stats.jsonl"),
+    (["plot", "run", "empty", "-o", "out.html"], r"empty contains no run yet"),
     (["plot", "run", "--keys", "xyz"], "no statistic matches 'xyz'; there are: accuracy, cost"),
     (["plot", "run", "-o", "missing/out.html"], "missing"),
     (["checkpoint", "ls", "nowhere"], "there is no directory nowhere"),
@@ -45,6 +46,10 @@ MISUSES = [
     (["plot", "run", "--smooth", "1"], "expected a number of at least 0 and below 1, received '1'"),
     (["plot", "run", "--smooth", "much"], "received 'much'"),
     (["plot", "run", "--theme", "pink"], "invalid choice: 'pink'"),
+    (["plot", "run", "--serve", "-o", "out.html"], "argument -o/--output: not allowed with argument --serve"),
+    (["plot", "run", "--port", "8000"], "argument --port: expected with --serve"),
+    (["plot", "run", "--serve", "--port", "65536"], "expected a port from 0 to 65535, received '65536'"),
+    (["plot", "run", "--serve", "--port", "-1"], "expected a port from 0 to 65535, received '-1'"),
     (["checkpoint"], "the following arguments are required: ACTION"),
     (["checkpoint", "diff", "run"], "the following arguments are required: B"),
     (
@@ -105,14 +110,34 @@ def test_invalid_arguments_have_status_2(place, capsys, arguments, message):
 
 
 def test_a_page_is_the_default(place, capsys):
-    assert out_of(capsys, "plot", "run") == "curves.html: 2 statistics of 1 run\n"
-    assert (place / "curves.html").stat().st_size > 10_000
+    assert out_of(capsys, "plot", "run") == "run/report.html: 2 statistics of 1 run\n"
+    assert (place / "run" / "report.html").stat().st_size > 10_000
+
+
+@pytest.mark.parametrize(
+    ("paths", "page"),
+    [
+        (["run/stats.jsonl"], "run/report.html"),
+        (["run", "runs/a", "runs/b"], "report.html"),
+        (["runs/a", "runs/b"], "runs/report.html"),
+        (["{place}/runs/a", "runs/b"], "{place}/runs/report.html"),
+    ],
+    ids=repr,
+)
+def test_a_page_is_beside_its_runs(place, capsys, paths, page):
+    for name in ("a", "b"):
+        (place / "runs" / name).mkdir(parents=True)
+        (place / "runs" / name / "stats.jsonl").write_text('{"global_step": 1, "cost": 2}\n')
+    assert out_of(capsys, "report", *(path.format(place=place) for path in paths)).startswith(
+        f"{page.format(place=place)}: "
+    )
+    assert [str(found) for found in place.rglob("*.html")] == [str(place / page.format(place=place))]
 
 
 def test_a_page_has_pictures_too(place, capsys):
     write_picture(place / "run", "samples", 3, np.zeros((2, 2, 1), np.uint8))
     out = out_of(capsys, "plot", "run", "--keys", "samples", "--keys", "cost")
-    assert out == "curves.html: 1 statistics and 1 series of pictures of 1 run\n"
+    assert out == "run/report.html: 1 statistics and 1 series of pictures of 1 run\n"
 
 
 @pytest.mark.slow
@@ -126,7 +151,7 @@ def test_invalid_lines_are_noted(place, capsys):
     with (place / "run" / "stats.jsonl").open("a") as file:
         file.write("garbage\n")
     assert main(["plot", "run"]) == 0
-    assert capsys.readouterr().err == "note: run: 1 lines are not statistics\n"
+    assert capsys.readouterr().err == "note: run/stats.jsonl: 1 lines are not statistics\n"
 
 
 def test_a_picture_without_matplotlib(place, capsys, monkeypatch):

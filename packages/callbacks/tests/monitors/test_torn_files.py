@@ -86,9 +86,7 @@ def test_later_runs_and_readers_continue(straight_line, tmp_path, caplog, file, 
     train(straight_line(log_dir), 1)
     [path] = log_dir.glob("events.*") if file == "events" else [log_dir / file]
     damage(path)
-    readable = (log_dir / "stats.jsonl").is_file() and (log_dir / "stats.jsonl").stat().st_size
-    assert main(["plot", str(log_dir), "-o", str(tmp_path / "plot.html")]) == (0 if readable else 1)
-    assert main(["report", str(log_dir), "-o", str(tmp_path / "report.html")]) == 0
+    assert main(["plot", str(log_dir), "-o", str(tmp_path / "report.html")]) == 0
     caplog.clear()
     train(straight_line(log_dir), 2, "auto")
     warned = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]

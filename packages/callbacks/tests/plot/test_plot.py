@@ -22,8 +22,8 @@ from towerpack_callbacks.plot import (
     select_keys,
     smooth,
     thin,
-    write_html,
     write_png,
+    write_report,
 )
 from towerpack_callbacks.writing import write_picture
 
@@ -62,7 +62,7 @@ def test_a_line_being_written_is_no_matter_and_other_lines_are_counted(tmp_path)
         file.write('no statistics\n[1]\n\n{"epoch_num": 1}\n{"global_step": 3, "co')
     [run] = read_runs([path / "stats.jsonl"])
     assert list(run.curves) == ["cost"]
-    assert run.unreadable == 3
+    assert run.notes == [f"{path / 'stats.jsonl'}: 3 lines are not statistics"]
 
 
 def test_steps_that_go_back_are_put_in_order(tmp_path):
@@ -76,28 +76,40 @@ def test_names_tell_runs_apart(tmp_path, monkeypatch):
     for place in ("a/run", "b/run", "c"):
         write_run(tmp_path / place, [(1, {"cost": 1})])
     monkeypatch.chdir(tmp_path)
-    names = [run.name for run in read_runs(["a/run", "b/run", "c", "c", "."][:4])]
+    names = [run.name for run in read_runs(["a/run", "b/run", "c", "c"])]
     assert names == ["a/run", "b/run", "c", "c #2"]
+
+
+def test_a_directory_of_runs_stands_for_them(tmp_path):
+    for place in ("runs/b", "runs/a", "runs/a/inner", "runs/c/d"):
+        write_run(tmp_path / place, [(1, {"cost": 1})])
+    assert [run.path.name for run in read_runs([tmp_path / "runs"])] == ["a", "b"]
+    assert [run.path.name for run in read_runs([tmp_path / "runs/a"])] == ["a"]
 
 
 @pytest.mark.parametrize(
     ("prepare", "message"),
     [
-        (lambda path: None, r"there is no .*run; expected the log directory of a run with a JSONWriter"),
-        (lambda path: path.mkdir(), r"run has no stats.jsonl \(yet\); expected the log directory"),
-        (lambda path: write_run(path, []), r"contains no statistics yet: no complete line$"),
-        (lambda path: write_run(path, [(1, {})]), r"contains no statistics yet: no complete line$"),
+        (lambda path: None, r"there is no .*run \(yet\); expected the log directory of a run, or a file"),
+        (
+            lambda path: path.mkdir(),
+            r"run contains no run yet: neither run.jsonl nor stats.jsonl nor a check",
+        ),
+        (lambda path: write_run(path, []), r"contains no run yet: .*; expected the log directory"),
+        (lambda path: write_run(path, [(1, {})]), r"contains no run yet: .*; expected the log directory"),
     ],
 )
 def test_what_is_no_run(tmp_path, prepare, message):
     prepare(tmp_path / "run")
     with pytest.raises(RunError, match=message):
         read_runs([tmp_path / "run"])
+    [run] = read_runs([tmp_path / "run"], missing_ok=True)
+    assert run.curves == {} and re.search(message, run.notes[0])
 
 
 def test_a_file_of_something_else(tmp_path):
     (tmp_path / "run").write_text("a\nb\nc")
-    with pytest.raises(RunError, match="contains no statistics yet: 2 invalid lines"):
+    with pytest.raises(RunError, match=r"run: 2 lines are not statistics; .*run contains no statistics yet"):
         read_runs([tmp_path / "run"])
 
 
@@ -172,13 +184,13 @@ def test_smoothing_is_unbiased_and_passes_over_gaps():
 
 
 def embedded(page):
-    [data] = re.findall(r"^const DATA = (.*);$", page, re.MULTILINE)
+    [data] = re.findall(r'<script id="data" type="application/json">(.*)</script>', page)
     return json.loads(data, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
 
 
 def test_a_page_is_one_file_with_the_data_in_it(runs, tmp_path):
     path = tmp_path / "out.html"
-    write_html(runs, select_keys(runs, []), path, Style(theme="dark", log=True, smoothing=0.5))
+    write_report(runs, select_keys(runs, []), path, Style(theme="dark", log=True, smoothing=0.5))
     page = path.read_text(encoding="utf-8")
     assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)", page)
     data = embedded(page)
@@ -194,9 +206,9 @@ def test_a_page_is_one_file_with_the_data_in_it(runs, tmp_path):
 def test_names_cannot_leave_the_script(tmp_path):
     evil = "</script><script>alert(1)</script><!--"
     [run] = read_runs([write_run(tmp_path / "run", [(1, {evil: 1.0})])])
-    write_html([run], [evil], tmp_path / "out.html", Style())
+    write_report([run], [evil], tmp_path / "out.html", Style())
     page = (tmp_path / "out.html").read_text(encoding="utf-8")
-    assert page.count("</script>") == 1 and "<!--" not in page
+    assert page.count("</script>") == 2 and "<!--" not in page
     assert embedded(page)["keys"] == [evil]
 
 
@@ -212,7 +224,7 @@ def artist(tmp_path):
 def test_a_page_has_pictures_over_time_and_never_lacks_the_last(artist, runs, tmp_path):
     [run] = read_runs([artist])
     assert select_keys([run, *runs], [re.compile("a|c")]) == ["cost", "samples"]
-    write_html([run, *runs], ["cost", "samples"], tmp_path / "page.html", Style())
+    write_report([run, *runs], ["cost", "samples"], tmp_path / "page.html", Style())
     page = embedded((tmp_path / "page.html").read_text())
     assert page["keys"] == ["cost"] and page["series"] == ["samples"]
     assert [list(one["pictures"]) for one in page["runs"]] == [["samples"], [], []]
@@ -228,7 +240,7 @@ def test_pictures_are_of_directories_and_not_of_files(artist):
 
 
 def test_a_png_has_no_pictures(artist, tmp_path):
-    with pytest.raises(RunError, match=r"not statistics; write a page: -o curves.html"):
+    with pytest.raises(RunError, match=r"none of the names is a statistic; write a page: -o report.html"):
         write_png(read_runs([artist]), ["samples"], tmp_path / "out.png", Style())
 
 

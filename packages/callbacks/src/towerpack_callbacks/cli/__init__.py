@@ -2,6 +2,6 @@
 
 from ._checkpoint_commands import add_checkpoint
 from ._command_line import CheckpointCommandError
-from ._plot_command import add_plot, add_report
+from ._plot_command import add_plot
 
-__all__ = ["CheckpointCommandError", "add_checkpoint", "add_plot", "add_report"]
+__all__ = ["CheckpointCommandError", "add_checkpoint", "add_plot"]

@@ -1,44 +1,58 @@
-"""`plot` and `report`: draw curves of runs, and write one page about one run."""
+"""`plot`: writes or serves the report page of runs, or draws their curves to a PNG."""
 
 from __future__ import annotations
 
 import argparse
+import functools
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ..plot import THEMES, Run, Style, read_runs, select_keys, write_html, write_png
-from ..plot._report_page import write_report
+from ..plot import THEMES, Run, Style, read_runs, select_keys, serve_report, write_png, write_report
 from ._command_line import regex
 
-__all__ = ["add_plot", "add_report"]
+__all__ = ["add_plot"]
 
 
-_WRITERS = {".html": write_html, ".png": write_png}
+_WRITERS = {".html": write_report, ".png": write_png}
 
 
 def add_plot(commands: Any) -> None:
     """Adds the command to `ArgumentParser.add_subparsers()`."""
     parser = commands.add_parser(
         "plot",
-        help="draw curves of one or more runs, to a page or a PNG",
-        description="Draws one chart for each statistic, with a curve for each run, finished or not. The "
-        "page also shows the pictures of SampleGrid, with a slider over the steps. The page is "
-        "one file that works offline; it has values on hover, smoothing, log scale and zoom.",
+        aliases=["report"],
+        help="write or serve a page about one or more runs, or draw their curves to a PNG",
+        description="Writes a page about runs that are running, killed or finished: last and best metrics, "
+        "how to resume, curves, pictures, the settings that differ, and, folded, the use of time, the "
+        "configuration and the log. The page is one file that works offline.",
     )
     parser.add_argument(
-        "runs", nargs="+", metavar="LOGDIR", help="log directory of a run, or a file of JSON lines"
+        "runs",
+        nargs="+",
+        type=Path,
+        metavar="LOGDIR",
+        help="log directory of a run, directory of several, or a file of JSON lines",
     )
-    parser.add_argument(
+    output = parser.add_mutually_exclusive_group()
+    output.add_argument(
         "-o",
         "--output",
         type=_output,
         action="append",
         metavar="FILE",
         help=".html for a page, .png for a picture (needs the extra [plot]); may be given more than once "
-        "(default: curves.html)",
+        "(default: report.html in the log directory, or in the directory that several have in common)",
     )
+    output.add_argument(
+        "--serve",
+        action="store_true",
+        help="serve the page to this machine until Ctrl-C, and renew it while the files of the runs grow; "
+        "runs may start later",
+    )
+    parser.add_argument("--port", type=_port, metavar="N", help="port of --serve (default: a free one)")
     parser.add_argument(
         "--keys",
         type=regex,
@@ -62,19 +76,32 @@ def add_plot(commands: Any) -> None:
         default=None,
         help="colours (default: light; in a page, the preference of the reader's system)",
     )
-    parser.set_defaults(run=_plot)
+    parser.set_defaults(run=functools.partial(_plot, parser))
 
 
-def _plot(options: argparse.Namespace) -> None:
+def _plot(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
+    style = Style(options.theme, options.log, options.smooth)
+    if options.serve:
+        started = functools.partial(print, "the page of the runs, until Ctrl-C:", flush=True)
+        serve_report(options.runs, options.keys, style, options.port or 0, started)
+        return
+    if options.port is not None:
+        parser.error("argument --port: expected with --serve")
     runs = read_runs(options.runs)
     keys = select_keys(runs, options.keys)
-    for run in runs:
-        if run.unreadable:
-            print(f"note: {run.name}: {run.unreadable} lines are not statistics", file=sys.stderr)
-    style = Style(options.theme, options.log, options.smooth)
-    for path in options.output or [Path("curves.html")]:
+    for note in (note for run in runs for note in run.notes):
+        print(f"note: {note}", file=sys.stderr)
+    for path in options.output or [_beside(options.runs)]:
         _WRITERS[path.suffix.lower()](runs, keys, path, style)
         print(f"{path}: {_count(runs, keys)} of {len(runs)} {'run' if len(runs) == 1 else 'runs'}")
+
+
+def _beside(paths: Sequence[Path]) -> Path:
+    """Returns the path of a page beside the files of the runs."""
+    folders = [path if path.is_dir() else path.parent for path in paths]
+    if any(folder.is_absolute() for folder in folders):
+        folders = [folder.absolute() for folder in folders]
+    return Path(os.path.commonpath(folders), "report.html")
 
 
 def _count(runs: Sequence[Run], keys: Sequence[str]) -> str:
@@ -90,6 +117,12 @@ def _output(text: str) -> Path:
     return path
 
 
+def _port(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and int(text) < 65_536):
+        raise argparse.ArgumentTypeError(f"expected a port from 0 to 65535, received {text!r}")
+    return int(text)
+
+
 def _weight(text: str) -> float:
     try:
         weight = float(text)
@@ -98,33 +131,3 @@ def _weight(text: str) -> float:
     if not 0 <= weight < 1:
         raise argparse.ArgumentTypeError(f"expected a number of at least 0 and below 1, received {text!r}")
     return weight
-
-
-def add_report(commands: Any) -> None:
-    """Adds the command to `ArgumentParser.add_subparsers()`."""
-    parser = commands.add_parser(
-        "report",
-        help="write one page about one run: curves, samples, time, configuration and how to resume",
-        description="Writes a page about a running, killed or finished run: its curves and images, its use "
-        "of time over all restarts, its configuration and hardware, the position of its data, "
-        "and how to resume it. The page is one file that works offline.",
-    )
-    parser.add_argument("log_dir", type=Path, metavar="LOGDIR", help="log directory of the run")
-    parser.add_argument(
-        "-o",
-        "--output",
-        type=Path,
-        default=Path("report.html"),
-        metavar="FILE",
-        help="the page to write (default: report.html)",
-    )
-    parser.add_argument(
-        "--theme", choices=sorted(THEMES), default=None, help="colours (default: the reader's preference)"
-    )
-    parser.set_defaults(run=_report)
-
-
-def _report(options: argparse.Namespace) -> None:
-    for note in write_report(options.log_dir, options.output, Style(options.theme)):
-        print(f"note: {note}", file=sys.stderr)
-    print(f"{options.output}: report of {options.log_dir}")

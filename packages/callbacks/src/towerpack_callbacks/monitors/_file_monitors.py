@@ -421,7 +421,7 @@ _COLLECTIONS = [
 class RunRecord(Monitor):
     """Appends the starts, progress and ends of a run to `run.jsonl`, and writes the graph to `graph.meta`.
 
-    `python -m towerpack_callbacks report` computes the use of time from it. Each line is a JSON object with
+    `python -m towerpack_callbacks plot` computes the use of time from it. Each line is a JSON object with
     an `event`, "start", "progress" (after an epoch, and when a checkpoint is made) or "end"; the `time` in
     seconds since 1970; the counters `epoch` and `step`; and the seconds `spent` since the start
     (`LoopState.spent`). A start has the `format` of these lines and the command; an end has the `reason`,

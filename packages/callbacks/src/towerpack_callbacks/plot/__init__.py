@@ -1,12 +1,13 @@
-"""Draws curves and shows pictures of one or more runs, from the files that callbacks write.
+"""Makes the report page of one or more runs, and pictures of their curves, from the files of callbacks.
 
 The command is `python -m towerpack_callbacks plot LOGDIR…`.
 """
 
-from ._charts import DASHES, THEMES, Style, Theme, write_html, write_png
-from ._read_record import Event, RunSegment, find_event_images, measure_goodput, read_record
-from ._read_runs import Curve, Run, RunError, ThinCurve, read_runs, select_keys, smooth, thin
+from ._charts import DASHES, THEMES, Style, Theme, write_png
+from ._read_record import Event, RunError, RunSegment, measure_goodput, read_events, read_record
+from ._read_runs import Curve, Run, ThinCurve, read_runs, select_keys, smooth, thin
 from ._report_page import write_report
+from ._serve_page import serve_report
 
 __all__ = [
     "DASHES",
@@ -19,14 +20,14 @@ __all__ = [
     "Style",
     "Theme",
     "ThinCurve",
-    "find_event_images",
     "measure_goodput",
+    "read_events",
     "read_record",
     "read_runs",
     "select_keys",
+    "serve_report",
     "smooth",
     "thin",
-    "write_html",
     "write_png",
     "write_report",
 ]

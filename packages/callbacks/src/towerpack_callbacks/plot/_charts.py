@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import base64
-import json
 import math
 import warnings
 from collections.abc import Sequence
-from importlib import resources
 from pathlib import Path
 from typing import Any, final
 
@@ -15,9 +13,10 @@ import attrs
 import numpy as np
 
 from ..writing import atomic_write
-from ._read_runs import Picture, Run, RunError, ThinCurve, smooth, thin
+from ._read_record import RunError
+from ._read_runs import Picture, Run, ThinCurve, smooth, thin
 
-__all__ = ["DASHES", "THEMES", "Style", "Theme", "chart_content", "write_html", "write_page", "write_png"]
+__all__ = ["DASHES", "THEMES", "Style", "Theme", "chart_content", "write_png"]
 
 
 @final
@@ -98,13 +97,13 @@ def write_png(runs: Sequence[Run], keys: Sequence[str], path: Path, style: Style
     """
     keys = [key for key in keys if any(key in run.curves for run in runs)]
     if not keys:
-        raise RunError("these names are pictures, not statistics; write a page: -o curves.html")
+        raise RunError("none of the names is a statistic; write a page: -o report.html")
     try:
         import matplotlib
     except ImportError as error:
         raise ImportError(
             "A PNG needs matplotlib, which is not installed: pip install 'towerpack-callbacks[plot]', "
-            "or write a page: -o curves.html."
+            "or write a page: -o report.html."
         ) from error
     theme = THEMES[style.theme or "light"]
     with matplotlib.rc_context(_settings(theme)), warnings.catch_warnings():
@@ -220,46 +219,18 @@ def _save(figure: Any, path: Path) -> None:
         figure.savefig(aside, format="png", dpi=min(150, _MOST_PIXELS / figure.get_figheight()))
 
 
-_DATA = "/*DATA*/null"
-_ABOVE = "<!--ABOVE-->"
 # The maximum of one series of one run: the page embeds them, and a browser loads all of them.
 _MOST_PICTURES = 50
-
-
-def write_html(runs: Sequence[Run], keys: Sequence[str], path: Path, style: Style) -> None:
-    """Writes a page with one chart for each statistic, and one slide show for each series of pictures.
-
-    The page has values on hover, smoothing, scale and a choice of steps. If there are many pictures, some are
-    left out, but never the last.
-
-    Args:
-        runs: the runs.
-        keys: names of the statistics and pictures in display order, pictures last.
-        path: the file to write; it is replaced when the page is complete.
-        style: the initial options of the page.
-    """
-    write_page(path, {"title": "Curves", **chart_content(runs, keys, style)})
-
-
-def write_page(path: Path, content: dict[str, Any], above: str = "") -> None:
-    """Writes a page of charts.
-
-    Args:
-        path: the file to write; it is replaced when the page is complete.
-        content: the return value of `chart_content`, and the "title" of the page.
-        above: HTML above the charts.
-    """
-    template = resources.files(__package__).joinpath("page.html").read_text(encoding="utf-8")
-    before, after = template.split(_ABOVE)
-    page = f"{before}{above}{after.replace(_DATA, _embed(content))}"
-    with atomic_write(path) as aside:
-        aside.write_text(page, encoding="utf-8", errors="replace")
+# Statistics of the input, for its tuning, not of the model.
+_OF_INPUT = "/queue_size"
 
 
 def chart_content(runs: Sequence[Run], keys: Sequence[str], style: Style) -> dict[str, Any]:
     """Returns the data for the script of the page: thinned curves and pictures, and the options."""
+    drawn = [key for key in keys if any(key in run.curves for run in runs)]
     return {
-        "keys": [key for key in keys if any(key in run.curves for run in runs)],
+        "keys": [key for key in drawn if not key.endswith(_OF_INPUT)],
+        "input": [key for key in drawn if key.endswith(_OF_INPUT)],
         "series": [key for key in keys if any(key in run.pictures for run in runs)],
         "runs": [
             {
@@ -294,8 +265,3 @@ def _pictures(series: Sequence[tuple[int, Picture]]) -> list[tuple[int, str]]:
 def _numbers(values: np.ndarray) -> list[float | None]:
     # Seven digits are more than a screen shows, and half of the length of a float.
     return [float(f"{value:.7g}") if math.isfinite(value) else None for value in values.tolist()]
-
-
-def _embed(content: dict[str, Any]) -> str:
-    # A name with "</script>" or "<!--" would end or change the script; no other JSON contains "<".
-    return json.dumps(content, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")

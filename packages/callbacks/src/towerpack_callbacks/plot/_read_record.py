@@ -1,4 +1,4 @@
-"""Reads the record of a run: its parts, the use of its time, and its images."""
+"""Reads the record of a run: its parts, the use of its time, and its event files."""
 
 from __future__ import annotations
 
@@ -14,18 +14,23 @@ from typing import Any, final
 import attrs
 
 from ..writing import RUN_RECORD, RUN_RECORD_FORMAT
-from ._read_runs import RunError
 
 __all__ = [
     "EmbeddedImage",
     "Event",
     "Goodput",
+    "RunError",
+    "RunEvents",
     "RunInterval",
     "RunSegment",
-    "find_event_images",
     "measure_goodput",
+    "read_events",
     "read_record",
 ]
+
+
+class RunError(ValueError):
+    """A path contains no run to plot."""
 
 
 @final
@@ -233,9 +238,12 @@ def _run_interval(segment: RunSegment, kept_step: int | None) -> RunInterval:
     )
 
 
-# Numbers of fields.
+# Numbers of fields, and paths of them.
 _STEP, _SUMMARY, _SESSION_LOG = 2, 5, 7  # of an Event
-_VALUE, _TAG, _IMAGE, _ENCODED = 1, 1, 4, 4  # of a Summary, its values, and an image
+_VALUE, _TAG, _IMAGE = 1, 1, (4, 4)  # of a Summary and its values: the encoded bytes of an image
+_HPARAMS_TAG = "_hparams_/session_start_info"
+_HPARAM = (9, 1, 2, 3, 1)  # metadata, plugin, its content, the start of the session, a name with its value
+_NUMBER = 2  # of a protobuf.Value
 # Kinds of fields: a number of variable length, 8 bytes, bytes with their length, 4 bytes.
 _VARINT, _EIGHT, _BYTES, _FOUR = 0, 1, 2, 5
 
@@ -263,8 +271,22 @@ class EmbeddedImage:
             return file.read(self.size)
 
 
-def find_event_images(log_dir: Path) -> dict[str, list[tuple[int, EmbeddedImage]]]:
-    """Returns steps and images of the event files in a directory, by tag.
+@final
+@attrs.frozen
+class RunEvents:
+    """The contents of a run's event files that a page shows.
+
+    Attributes:
+        images: images by step, by tag.
+        hparams: the texts of hyper-parameters, by name.
+    """
+
+    images: dict[str, dict[int, EmbeddedImage]] = attrs.field(factory=dict)
+    hparams: dict[str, str] = attrs.field(factory=dict)
+
+
+def read_events(log_dir: Path) -> RunEvents:
+    """Reads the event files in a directory.
 
     Images that an interrupted run wrote after the checkpoint of its resume are left out. Reading a file stops
     at its first damaged record.
@@ -272,23 +294,23 @@ def find_event_images(log_dir: Path) -> dict[str, list[tuple[int, EmbeddedImage]
     Raises:
         RunError: a file cannot be read.
     """
-    found: dict[str, dict[int, EmbeddedImage]] = {}
+    events = RunEvents()
     for path in sorted(filter(Path.is_file, log_dir.glob("events.out.tfevents.*"))):
         try:
-            _read(path, found)
+            _read(path, events)
         except OSError as error:
             raise RunError(f"{path} cannot be read: {error}") from error
-    return {tag: sorted(images.items()) for tag, images in sorted(found.items()) if images}
+    return events
 
 
-def _read(path: Path, found: dict[str, dict[int, EmbeddedImage]]) -> None:
+def _read(path: Path, events: RunEvents) -> None:
     if not path.stat().st_size:
         return
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
         for record in _records(content):
             try:
-                _take(path, content, record, found)
-            except (ValueError, IndexError):  # damaged, as are the following records
+                _take(path, content, record, events)
+            except (ValueError, IndexError, struct.error):  # damaged, as are the following records
                 return
 
 
@@ -303,33 +325,43 @@ def _records(content: mmap.mmap) -> Iterator[_Span]:
         start = end + 4
 
 
-def _take(path: Path, content: mmap.mmap, event: _Span, found: dict[str, dict[int, EmbeddedImage]]) -> None:
+def _take(path: Path, content: mmap.mmap, event: _Span, events: RunEvents) -> None:
     fields = list(_fields(content, event))
     step = next((value for number, value in fields if number == _STEP and isinstance(value, int)), 0)
-    for number, value in fields:
-        if isinstance(value, int):
-            continue
-        if number == _SESSION_LOG:  # a resumed run: earlier images of these steps are void
-            for images in found.values():
-                for later in [old for old in images if old >= step]:
-                    del images[later]
-        elif number == _SUMMARY:
-            for tag, (start, end) in _images(content, value):
-                found.setdefault(tag, {})[step] = EmbeddedImage(path, start, end - start)
+    if any(number == _SESSION_LOG for number, _ in fields):
+        for images in events.images.values():  # a resumed run: earlier images of these steps are void
+            for later in [old for old in images if old >= step]:
+                del images[later]
+    for value in _inside(content, event, _SUMMARY, _VALUE):
+        for tag in (_text(content, span) for span in _inside(content, value, _TAG)):
+            for start, end in _inside(content, value, *_IMAGE):
+                events.images.setdefault(tag, {})[step] = EmbeddedImage(path, start, end - start)
+            for entry in _inside(content, value, *_HPARAM) if tag == _HPARAMS_TAG else ():
+                events.hparams.update(_hparam(content, entry))
 
 
-def _images(content: mmap.mmap, summary: _Span) -> Iterator[tuple[str, _Span]]:
-    for value in _parts(content, summary, _VALUE):
-        for tag in _parts(content, value, _TAG):
-            for image in _parts(content, value, _IMAGE):
-                for encoded in _parts(content, image, _ENCODED):
-                    yield content[slice(*tag)].decode("utf-8", "replace"), encoded
+def _hparam(content: mmap.mmap, entry: _Span) -> Iterator[tuple[str, str]]:
+    """Yields name and value of a hyper-parameter: a number, a text or a truth value."""
+    for name in _inside(content, entry, 1):
+        for span in _inside(content, entry, 2):
+            for number, value in _fields(content, span):
+                if isinstance(value, int):
+                    yield _text(content, name), str(bool(value))
+                elif number == _NUMBER:
+                    yield _text(content, name), f"{struct.unpack_from('<d', content, value[0])[0]:.7g}"
+                else:
+                    yield _text(content, name), _text(content, value)
 
 
-def _parts(content: mmap.mmap, span: _Span, wanted: int) -> Iterator[_Span]:
+def _text(content: mmap.mmap, span: _Span) -> str:
+    return content[slice(*span)].decode("utf-8", "replace")
+
+
+def _inside(content: mmap.mmap, span: _Span, *numbers: int) -> Iterator[_Span]:
+    """Yields the parts at a path of nested fields."""
     for number, value in _fields(content, span):
-        if number == wanted and not isinstance(value, int):
-            yield value
+        if number == numbers[0] and not isinstance(value, int):
+            yield from _inside(content, value, *numbers[1:]) if numbers[1:] else [value]
 
 
 def _fields(content: mmap.mmap, span: _Span) -> Iterator[tuple[int, int | _Span]]:

@@ -7,25 +7,25 @@ import difflib
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, final
 
 import attrs
 import numpy as np
 
-from ..writing import find_pictures
+from .._errors import CheckpointError
+from ..checkpoint.format import LATEST, STATE, latest_checkpoint, read_json
+from ..writing import ENVIRONMENT, EXPLANATION, LOG, RUN_RECORD, find_pictures
+from ._read_record import RunError, RunEvents, RunSegment, read_events, read_record
 
-__all__ = ["Curve", "Picture", "Run", "RunError", "ThinCurve", "read_runs", "select_keys", "smooth", "thin"]
+__all__ = ["Curve", "Picture", "Run", "ThinCurve", "find_runs", "read_runs", "select_keys", "smooth", "thin"]
 
 
 _FILE = "stats.jsonl"
+_LAST_LINES = 500  # of a text file
 # The keys of each line that are not statistics.
 _COUNTERS = {"epoch_num", "global_step", "env_steps"}
-
-
-class RunError(ValueError):
-    """A path contains no run to plot."""
 
 
 class Picture(Protocol):
@@ -52,33 +52,64 @@ class Curve:
 @final
 @attrs.frozen(eq=False)
 class Run:
-    """The recorded statistics of one run.
+    """The files of one run, as far as they can be read.
 
     Attributes:
         name: a unique name of the run.
+        path: its log directory, or its file of statistics.
         curves: by name of the statistic.
-        unreadable: the number of invalid lines; an unfinished last line does not count.
         pictures: steps and pictures of the run, by the name of their series.
+        segments: the record of its starts.
+        hparams: the texts of hyper-parameters, by name.
+        checkpoint: the directory of its newest checkpoint; None without one.
+        state: the contents of that checkpoint's `state.json`.
+        texts: the ends of its text files, by name of the file.
+        notes: unreadable files and lines; an unfinished last line does not count.
     """
 
     name: str
+    path: Path
     curves: dict[str, Curve]
-    unreadable: int
     pictures: Mapping[str, Sequence[tuple[int, Picture]]] = attrs.field(factory=dict)
+    segments: Sequence[RunSegment] = ()
+    hparams: Mapping[str, str] = attrs.field(factory=dict)
+    checkpoint: Path | None = None
+    state: Mapping[str, Any] = attrs.field(factory=dict)
+    texts: Mapping[str, str] = attrs.field(factory=dict)
+    notes: Sequence[str] = ()
 
 
-def read_runs(paths: Sequence[str | Path]) -> list[Run]:
-    """Reads the runs in log directories or in files of JSON lines, finished or not.
+def read_runs(paths: Sequence[str | Path], missing_ok: bool = False) -> list[Run]:
+    """Reads runs that are running, killed or finished.
+
+    Args:
+        paths: log directories, directories of them, or files of JSON lines.
+        missing_ok: whether runs may start later; their notes then tell what is missing.
 
     Raises:
-        RunError: a run does not exist or has no statistics yet.
+        RunError: a path contains no run.
     """
-    return [_read_run(Path(path), name) for path, name in zip(paths, _names(paths))]
+    found = find_runs(paths)
+    runs = [_read_run(path, name) for path, name in zip(found, _names(found))]
+    for run in runs:
+        if not (missing_ok or run.curves or run.pictures or run.segments or run.checkpoint):
+            raise RunError("; ".join(run.notes))
+    return runs
 
 
-def _names(paths: Sequence[str | Path]) -> list[str]:
+def find_runs(paths: Iterable[str | Path]) -> list[Path]:
+    """Returns the paths, with the runs in a directory in place of one that is no run."""
+    found = []
+    for path in map(Path, paths):
+        is_run = any((path / name).exists() for name in (_FILE, RUN_RECORD, LATEST))
+        inside = {file.parent for name in (_FILE, RUN_RECORD) for file in path.glob(f"*/{name}")}
+        found += [path] if is_run or not inside else sorted(inside)
+    return found
+
+
+def _names(paths: Sequence[Path]) -> list[str]:
     """Names runs by the last parts of their paths; if these are equal, by whole paths or numbers."""
-    short = [Path(path).resolve().name for path in paths]
+    short = [path.resolve().name for path in paths]
     counts = Counter(short)
     long = [name if counts[name] == 1 else str(path) for name, path in zip(short, paths)]
     seen: Counter[str] = Counter()
@@ -89,31 +120,63 @@ def _names(paths: Sequence[str | Path]) -> list[str]:
     return names
 
 
-def _read_run(path: Path, name: str) -> Run:
-    file = path / _FILE if path.is_dir() else path
-    if not file.exists():
-        what = f"{path} has no {_FILE} (yet)" if path.is_dir() else f"there is no {path}"
-        raise RunError(
-            f"{what}; expected the log directory of a run with a JSONWriter, or the file it writes"
-        )
+@contextlib.contextmanager
+def _noted(notes: list[str]) -> Iterator[None]:
+    """Adds a note about a file that the block cannot read."""
     try:
-        content = file.read_bytes()
-    except OSError as error:
-        raise RunError(f"{file} cannot be read: {error}") from error
-    lines = content.split(b"\n")
-    unfinished = lines.pop()
-    run = _parse(lines, name)
-    if not run.curves:
-        what = f"{run.unreadable} invalid lines" if run.unreadable else "no complete line"
-        hint = "; its first line is being written" if unfinished and not run.unreadable else ""
-        raise RunError(f"{file} contains no statistics yet: {what}{hint}")
-    return attrs.evolve(run, pictures=find_pictures(path)) if path.is_dir() else run
+        yield
+    except (RunError, CheckpointError, OSError) as error:
+        notes.append(str(error))
 
 
-def _parse(lines: Iterable[bytes], name: str) -> Run:
+def _read_run(path: Path, name: str) -> Run:
+    notes: list[str] = []
+    curves: dict[str, Curve] = {}
+    with _noted(notes):
+        curves = _read_curves(path / _FILE if path.is_dir() else path, notes)
+    if not path.is_dir():
+        if not curves:
+            what = f"{path} contains no statistics yet" if path.exists() else f"there is no {path} (yet)"
+            notes.append(f"{what}; expected the log directory of a run, or a file of JSON lines")
+        return Run(name, path, curves, notes=notes)
+    segments: list[RunSegment] = []
+    events = RunEvents()
+    state: dict[str, Any] = {}
+    texts: dict[str, str] = {}
+    with _noted(notes):
+        segments, unreadable = read_record(path)
+        if unreadable:
+            notes.append(f"{path / RUN_RECORD}: {unreadable} lines are not events")
+    with _noted(notes):
+        events = read_events(path)
+    pictures = {tag: sorted(images.items()) for tag, images in events.images.items()} | find_pictures(path)
+    checkpoint = latest_checkpoint(path)
+    if checkpoint is not None:
+        with _noted(notes):
+            state = read_json(checkpoint / STATE)
+    for file in (EXPLANATION, ENVIRONMENT, LOG):
+        if (path / file).exists():
+            with _noted(notes):
+                texts[file] = _read_end(path / file)
+    if not (curves or segments or pictures or checkpoint):
+        notes.append(
+            f"{path} contains no run yet: neither {RUN_RECORD} nor {_FILE} nor a checkpoint; expected the "
+            "log directory of a training"
+        )
+    return Run(name, path, curves, pictures, segments, events.hparams, checkpoint, state, texts, notes)
+
+
+def _read_end(path: Path) -> str:
+    lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    left_out = len(lines) - _LAST_LINES
+    first = [f"({left_out} lines before these are in {path})"] if left_out > 0 else []
+    return "\n".join([*first, *lines[-_LAST_LINES:]])
+
+
+def _read_curves(file: Path, notes: list[str]) -> dict[str, Curve]:
     columns: dict[str, tuple[list[int], list[float]]] = {}
     unreadable = 0
-    for line in lines:
+    for line in file.read_bytes().split(b"\n")[:-1] if file.exists() else ():
         row = _row(line)
         if row is None:
             unreadable += bool(line.strip())
@@ -125,7 +188,9 @@ def _parse(lines: Iterable[bytes], name: str) -> Run:
                 steps, values = columns.setdefault(key, ([], []))
                 steps.append(step)
                 values.append(number)
-    return Run(name, {key: _curve(*column) for key, column in columns.items()}, unreadable)
+    if unreadable:
+        notes.append(f"{file}: {unreadable} lines are not statistics")
+    return {key: _curve(*column) for key, column in columns.items()}
 
 
 def _row(line: bytes) -> dict[str, Any] | None:

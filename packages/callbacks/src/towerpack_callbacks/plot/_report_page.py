@@ -1,172 +1,294 @@
-"""Writes one page about one run."""
+"""Writes one page about one or more runs."""
 
 from __future__ import annotations
 
+import json
+import re
 import shlex
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from html import escape
+from importlib import resources
 from pathlib import Path
-from typing import Any
 
-from .._errors import CheckpointError
-from ..checkpoint.format import STATE, latest_checkpoint, read_json, shown_value
-from ..writing import ENVIRONMENT, EXPLANATION, LOG, RUN_RECORD, find_pictures
-from ._charts import Style, chart_content, write_page
-from ._read_record import Goodput, RunInterval, RunSegment, find_event_images, measure_goodput, read_record
-from ._read_runs import Picture, Run, RunError, read_runs, select_keys
+import numpy as np
 
-__all__ = [
-    "data_position",
-    "folded",
-    "goodput_section",
-    "notes_section",
-    "resume_section",
-    "starts_section",
-    "state_section",
-    "write_report",
-]
+from ..checkpoint.format import shown_value
+from ..writing import ENVIRONMENT, EXPLANATION, LOG, atomic_write
+from ._charts import Style, chart_content
+from ._read_record import Goodput, RunInterval, measure_goodput
+from ._read_runs import Curve, Run
+
+__all__ = ["report_page", "write_report"]
 
 
-_LONGEST_VALUE = 300
+def write_report(runs: Sequence[Run], keys: Sequence[str], path: Path, style: Style) -> None:
+    """Writes a page with the curves, pictures, settings and records of runs.
+
+    The page has values on hover, smoothing, scale and a choice of steps. If there are many pictures, some are
+    left out, but never the last.
+
+    Args:
+        runs: the runs.
+        keys: names of the statistics and pictures in display order, pictures last.
+        path: the file to write; it is replaced when the page is complete.
+        style: the initial options of the page.
+    """
+    with atomic_write(path) as aside:
+        aside.write_text(report_page(runs, keys, style), encoding="utf-8", errors="replace")
 
 
-def state_section(name: str, log_dir: Path, segments: Sequence[RunSegment]) -> str:
-    """Shows the name and the state of the run."""
-    return _section(
-        f"<h1>{escape(name)}</h1><p>{escape(_state(segments))}</p>{_paragraph(log_dir.resolve())}", "wide"
-    )
+def report_page(runs: Sequence[Run], keys: Sequence[str], style: Style, stamp: str | None = None) -> str:
+    """Returns the page of `write_report`.
+
+    Args:
+        runs, keys, style: as in `write_report`.
+        stamp: the state of the files; the page then asks its server for the page of other states.
+    """
+    content = {**chart_content(runs, keys, style), "stamp": stamp}
+    parts = {
+        "TITLE": escape(", ".join(run.name for run in runs)),
+        "HEAD": _head(runs, content["keys"]) + _notes(runs),
+        "BELOW": _settings_section(runs) + _internals(runs),
+        # A name with "</script>" or "<!--" would end or change the script; no other JSON contains "<".
+        "DATA": json.dumps(content, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c"),
+    }
+    page = resources.files(__package__).joinpath("page.html").read_text(encoding="utf-8")
+    for name, part in parts.items():
+        page = page.replace(f"<!--{name}-->", part)  # the parts contain no "<!--"
+    return page
 
 
-def _state(segments: Sequence[RunSegment]) -> str:
-    if not segments:
-        return "This run has no record of its starts."
-    last, facts = segments[-1].events[-1], segments[-1].facts
+_MOST_METRICS = 6
+_LOWER = {"cost", "loss", "error", "err", "perplexity", "nll", "mse", "mae", "rmse", "fid", "distance"}
+_HIGHER = {"accuracy", "acc", "score", "return", "reward", "precision", "recall", "f1", "auc", "iou", "map"}
+_HIGHER |= {"psnr", "ssim", "bleu", "coverage"}
+_EVALUATED = {"validation", "valid", "val", "evaluation", "eval", "test"}  # shown first
+
+
+def _head(runs: Sequence[Run], keys: Sequence[str]) -> str:
+    """Shows states, last and best metrics, and how to resume a single run."""
+    better = {key: _better(key, runs) for key in keys}
+    known = [key for key in keys if better[key]] or keys
+    metrics = sorted(known, key=lambda key: not _words(key) & _EVALUATED)[:_MOST_METRICS]
+    rows = [
+        [_cell(head, "th") for head in ("run", "state")] + [_cell(key, "th", "number") for key in metrics]
+    ]
+    for run in runs:
+        cells = [_metric(run.curves.get(key), better[key]) for key in metrics]
+        rows.append([_cell(run.name), _cell(_state(run), kind="text"), *cells])
+    if len(runs) > 1:
+        return _section(f"<h1>{len(runs)} runs</h1>{_table(rows)}")
+    [run] = runs
+    table = _table(row[1:] for row in rows)
+    return _section(f"<h1>{escape(run.name)}</h1>{_note(run.path.resolve())}{table}{_resume(run)}")
+
+
+def _better(key: str, runs: Sequence[Run]) -> str:
+    """Returns "Max" or "Min", from the savers of the best checkpoints or the name; empty if unknown."""
+    for run in runs:
+        savers = run.state.get("callbacks")
+        for kind in ("Max", "Min"):
+            if isinstance(savers, dict) and f"{kind}Saver({key!r})" in savers:
+                return kind
+    return "Min" if _words(key) & _LOWER else "Max" if _words(key) & _HIGHER else ""
+
+
+def _words(key: str) -> set[str]:
+    return set(re.split("[^a-z0-9]+", key.lower()))
+
+
+def _metric(curve: Curve | None, better: str) -> str:
+    if curve is None:
+        return _cell("", kind="number")
+    shown = f"<b>{curve.values[-1]:.5g}</b>"
+    finite = np.flatnonzero(np.isfinite(curve.values))
+    if better and finite.size:
+        values = curve.values[finite]
+        best = finite[values.argmax() if better == "Max" else values.argmin()]
+        shown += _note(f"best {curve.values[best]:.5g} at step {curve.steps[best]}")
+    return f'<td class="number">{shown}</td>'
+
+
+def _state(run: Run) -> str:
+    if not run.segments:
+        begun = run.curves or run.checkpoint
+        return "This run has no record of its starts." if begun else "No run yet."
+    last, facts = run.segments[-1].events[-1], run.segments[-1].facts
     of = "" if facts.get("max_epoch") is None else f" of {facts['max_epoch']}"
-    starts = "once" if len(segments) == 1 else f"{len(segments)} times"
+    starts = "once" if len(run.segments) == 1 else f"{len(run.segments)} times"
     where = f"at step {last.step}, in epoch {last.epoch}{of}; started {starts}"
-    if segments[-1].ended:
-        reason = segments[-1].reason
+    if run.segments[-1].ended:
+        reason = run.segments[-1].reason
         return f"Ended on {_date(last.time)} {where}{f'. {reason}' if reason else ''}."
     return f"Running or killed: its last event is of {_date(last.time)}, {where}."
 
 
-def notes_section(notes: Sequence[str]) -> str:
-    """Lists unreadable files; empty if all could be read."""
-    items = "".join(f"<p>{escape(note)}</p>" for note in notes)
-    return _section(f"<h2>Not readable</h2>{items}", "wide") if items else ""
-
-
-def goodput_section(goodput: Goodput) -> str:
-    """Shows the use of time, over all starts."""
-    total = sum(goodput.seconds.values())
-    if not total:
-        return _section("<h2>Where the time went</h2><p>No time is recorded.</p>")
-    bar, rows = "", ""
-    for what, seconds in goodput.seconds.items():
-        colour, share = what.split()[0], seconds / total
-        bar += f'<span class="{colour}" style="width:{share:.3%}"></span>' if seconds else ""
-        key = f'<span class="key {colour}"></span>{escape(what)}'
-        rows += _row([key], [_duration(seconds), f"{share:.1%}"])
-    table = f"<table>{rows}{_row(['all'], [_duration(total), '100.0%'])}</table>"
-    goodput_line = f"<p>Goodput {goodput.share:.1%}: the fraction of time spent on training.</p>"
-    head = f"<h2>Where the time went</h2>{goodput_line}"
-    return _section(f'{head}<div class="bar">{bar}</div>{table}')
-
-
-def starts_section(goodput: Goodput) -> str:
-    """Shows the contribution of each start's process; empty without a record."""
-    starts = "".join(_start_row(number, one) for number, one in enumerate(goodput.intervals, start=1))
-    if not starts:
-        return ""
-    names = ["from", "steps", "kept", "trained", "waited", "saved", "lost"]
-    heads = "".join(f'<th class="number">{name}</th>' for name in names)
-    each = f'<div class="scroll"><table><tr><th>start</th>{heads}<th>end</th></tr>{starts}</table></div>'
-    return _section(f"<h2>Starts</h2>{each}", "wide")
-
-
-def _start_row(number: int, one: RunInterval) -> str:
-    seconds = map(_duration, (one.training, one.waiting, one.saving, one.lost))
-    cells = [_date(one.start), f"{one.first_step} to {one.last_step}", f"to {one.kept_step}", *seconds]
-    return _row([str(number)], cells, [escape(one.reason or ("ended" if one.ended else "no end"))])
-
-
-def _row(left: Sequence[str], numbers: Sequence[str], right: Sequence[str] = ()) -> str:
-    """Returns a table row from cells of HTML."""
-    cells = [f"<td>{cell}</td>" for cell in left]
-    cells += [f'<td class="number">{cell}</td>' for cell in numbers]
-    cells += [f"<td>{cell}</td>" for cell in right]
-    return f"<tr>{''.join(cells)}</tr>"
-
-
-def resume_section(checkpoint: Path | None, segments: Sequence[RunSegment]) -> str:
+def _resume(run: Run) -> str:
     """Shows the code that resumes the run."""
-    if checkpoint is None:
-        text = (
-            "<p>There is no checkpoint, so the run starts from the beginning. <code>ModelSaver()</code> "
-            "writes checkpoints.</p>"
-        )
-    else:
-        argument = f'resume="auto"  # or resume={str(checkpoint.resolve())!r}'
-        text = (
-            "<p>Give <code>TrainConfig</code> this argument; a run without a checkpoint ignores it:</p>"
-            f"<pre>{escape(argument)}</pre>"
-        )
-    command = _command(segments)
-    if command is not None:
-        text += f"<p>The command of the last start:</p><pre>{escape(command)}</pre>"
-    return _section(f"<h2>How to resume</h2>{text}")
-
-
-def _command(segments: Sequence[RunSegment]) -> str | None:
-    facts: Mapping[str, Any] = segments[-1].facts if segments else {}
+    if run.checkpoint is None:
+        return "<p>There is no checkpoint to resume from; <code>ModelSaver()</code> writes checkpoints.</p>"
+    lines = [f'TrainConfig(..., resume="auto")  # or resume={str(run.checkpoint.resolve())!r}']
+    facts = run.segments[-1].facts if run.segments else {}
     command, cwd = facts.get("command"), facts.get("cwd")
-    if not isinstance(command, list) or not isinstance(cwd, str):
-        return None
-    return f"cd {shlex.quote(cwd)} && {shlex.join(map(str, command))}"
+    if isinstance(command, list) and isinstance(cwd, str):
+        lines.append(f"cd {shlex.quote(cwd)} && {shlex.join(map(str, command))}")
+    title = "To resume, set this argument, and run the command of the last start again:"
+    return f"<p>{title}</p><pre>{escape(chr(10).join(lines))}</pre>"
 
 
-def data_position(checkpoint: Path | None, state: Mapping[str, Any]) -> str:
-    """Shows the counters and the position of the data in the newest checkpoint."""
-    if checkpoint is None:
-        return ""
-    parts = {name: state[name] for name in ("loop", "input", "data") if isinstance(state.get(name), dict)}
-    values = {f"{part}.{name}": value for part, its in parts.items() for name, value in _leaves(its)}
-    rows = "".join(_row([escape(name), escape(_short(value))], []) for name, value in values.items())
-    table = (
-        f'<div class="scroll"><table>{rows}</table></div>' if rows else "<p>The position cannot be read.</p>"
-    )
-    return _section(f"<h2>Position of the data</h2>{_paragraph(checkpoint.name)}{table}", "wide")
+def _notes(runs: Sequence[Run]) -> str:
+    items = "".join(f"<p>{escape(note)}</p>" for run in runs for note in run.notes)
+    return _section(f"<h2>Notes</h2>{items}") if items else ""
 
 
-def _leaves(values: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """Lists the values of nested objects by dotted names."""
-    found: list[tuple[str, Any]] = []
-    for name, value in values.items():
-        if isinstance(value, dict):
-            found += [(f"{name}.{below}", leaf) for below, leaf in _leaves(value)]
-        else:
-            found.append((name, value))
+def _settings_section(runs: Sequence[Run]) -> str:
+    """Shows the settings that differ between runs; empty for a single run."""
+    settings = [_settings(run) for run in runs]
+    names = dict.fromkeys(name for found in settings for name in found)
+    rows = [
+        [_cell(name), *(_cell(found.get(name, ""), kind="text") for found in settings)]
+        for name in names
+        if len({found.get(name) for found in settings}) > 1
+    ]
+    heads = [_cell("setting", "th"), *(_cell(run.name, "th") for run in runs)]
+    table = _table([heads, *rows]) if rows else "<p>No recorded setting differs.</p>"
+    return _section(f"<h2>Different settings</h2>{table}") if len(runs) > 1 else ""
+
+
+def _settings(run: Run) -> dict[str, str]:
+    """Returns hyper-parameters, options of the command, sizes, callbacks and versions, by name."""
+    found = dict(run.hparams)
+    facts = run.segments[-1].facts if run.segments else {}
+    command = facts.get("command")
+    if isinstance(command, list):
+        found |= _options([str(word) for word in command])
+    found |= {name: str(facts[name]) for name in ("max_epoch", "steps_per_epoch", "host") if name in facts}
+    for line in run.texts.get(EXPLANATION, "").splitlines():
+        callback = re.fullmatch(r" *\d+\. (.*)", line)
+        if callback:
+            found[f"callback {callback[1]}"] = "yes"
+        elif not line.startswith(" "):
+            name, _, value = line.rpartition(": ")
+            found.setdefault(name or "trainer", value)  # the first line describes the trainer
+    for line in run.texts.get(ENVIRONMENT, "").splitlines():
+        name, _, value = line.partition("  ")
+        found[name] = value.strip()
     return found
 
 
-def _short(value: Any) -> str:
-    text = shown_value(value)
-    return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]} … ({len(text)} letters)"
+def _options(command: Sequence[str]) -> dict[str, str]:
+    """Returns `--name value` and `--name=value` of a command by name, and the other words as "command"."""
+    found, others = {}, []
+    words = iter(command)
+    name = ""
+    for word in words:
+        if word.startswith("--"):
+            name, equal, value = word.partition("=")
+            found[name] = value if equal else "yes"
+            name = "" if equal else name
+        elif name:
+            found[name], name = word, ""
+        else:
+            others.append(word)
+    return {"command": shlex.join(others), **found}
 
 
-def folded(title: str, text: str | None) -> str:
-    """Shows a text that is collapsed initially."""
-    body = "<p>Not recorded.</p>" if text is None else f"<pre>{escape(text)}</pre>"
-    return _section(f"<details><summary>{escape(title)}</summary>{body}</details>", "wide")
+def _internals(runs: Sequence[Run]) -> str:
+    """Shows time, state, configuration and log of each run, folded."""
+    return "".join(
+        _internals_of(run) if len(runs) == 1 else _folded(run.name, f"{_resume(run)}{_internals_of(run)}")
+        for run in runs
+    )
 
 
-def _section(html: str, kind: str = "") -> str:
-    return f'<section class="{kind}">{html}</section>'
+def _internals_of(run: Run) -> str:
+    loop = run.state.get("loop")
+    step = loop.get("global_step") if isinstance(loop, dict) else None
+    goodput = measure_goodput(run.segments, step if isinstance(step, int) else None)
+    traceback = run.segments[-1].traceback if run.segments else ""
+    texts = {
+        "Traceback": traceback,
+        "Configuration of the training": run.texts.get(EXPLANATION),
+        "Position of the data": _position(run),
+        "Environment": run.texts.get(ENVIRONMENT),
+        "Log": run.texts.get(LOG),
+    }
+    parts = {
+        "Where the time went": _goodput(goodput),
+        "Starts": _starts(goodput),
+        **{title: f"<pre>{escape(text)}</pre>" for title, text in texts.items() if text},
+    }
+    return "".join(_folded(title, html, run.name) for title, html in parts.items() if html)
 
 
-def _paragraph(text: object) -> str:
+def _goodput(goodput: Goodput) -> str:
+    """Shows the use of time, over all starts; empty without a record."""
+    total = sum(goodput.seconds.values())
+    if not total:
+        return ""
+    bar, rows = "", []
+    for what, seconds in goodput.seconds.items():
+        colour, share = what.split()[0], seconds / total
+        bar += f'<span class="{colour}" style="width:{share:.3%}"></span>' if seconds else ""
+        key = f'<td><span class="key {colour}"></span>{escape(what)}</td>'
+        rows.append([key, *_numbers([_duration(seconds), f"{share:.1%}"])])
+    rows.append([_cell("all"), *_numbers([_duration(total), "100.0%"])])
+    line = f"<p>Goodput {goodput.share:.1%}: the fraction of time spent on training.</p>"
+    return f'{line}<div class="bar">{bar}</div>{_table(rows)}'
+
+
+def _starts(goodput: Goodput) -> str:
+    """Shows the contribution of each start's process; empty without a record."""
+    names = ["from", "steps", "kept", "trained", "waited", "saved", "lost"]
+    heads = [_cell("start", "th"), *(_cell(name, "th", "number") for name in names), _cell("end", "th")]
+    rows = [_start_row(number, one) for number, one in enumerate(goodput.intervals, start=1)]
+    return _table([heads, *rows]) if rows else ""
+
+
+def _start_row(number: int, one: RunInterval) -> list[str]:
+    seconds = map(_duration, (one.training, one.waiting, one.saving, one.lost))
+    cells = [_date(one.start), f"{one.first_step} to {one.last_step}", f"to {one.kept_step}", *seconds]
+    return [_cell(str(number)), *_numbers(cells), _cell(one.reason or ("ended" if one.ended else "no end"))]
+
+
+def _position(run: Run) -> str:
+    """Returns the counters and the position of the data in the newest checkpoint, a line for each."""
+    parts = {part: run.state.get(part) for part in ("loop", "input", "data")}
+    leaves = [
+        f"{part}.{name}: {shown_value(value)}"
+        for part, values in parts.items()
+        if isinstance(values, dict)
+        for name, value in values.items()
+    ]
+    return "\n".join(leaves)
+
+
+def _section(html: str) -> str:
+    return f"<section>{html}</section>"
+
+
+def _folded(title: str, html: str, of: str = "") -> str:
+    """Returns a part that is collapsed initially; a renewed page keeps it as it is."""
+    name = escape(f"{of}/{title}")
+    return _section(f'<details data-name="{name}"><summary>{escape(title)}</summary>{html}</details>')
+
+
+def _note(text: object) -> str:
     return f'<p class="note">{escape(str(text))}</p>'
+
+
+def _table(rows: Iterable[Sequence[str]]) -> str:
+    lines = "".join(f"<tr>{''.join(cells)}</tr>" for cells in rows)
+    return f'<div class="scroll"><table>{lines}</table></div>'
+
+
+def _cell(text: str, tag: str = "td", kind: str = "") -> str:
+    return f'<{tag} class="{kind}">{escape(text)}</{tag}>'
+
+
+def _numbers(texts: Iterable[str]) -> list[str]:
+    return [_cell(text, kind="number") for text in texts]
 
 
 def _date(seconds: float) -> str:
@@ -181,101 +303,3 @@ def _duration(seconds: float) -> str:
         return f"{seconds:.1f} s"
     minutes, hours = seconds / 60, seconds / 3600
     return f"{minutes:.1f} min" if minutes < 120 else f"{hours:.1f} h"
-
-
-_LAST_LINES = 500
-
-
-def write_report(log_dir: Path, path: Path, style: Style) -> list[str]:
-    """Writes a page about one run, which may be running, killed or finished.
-
-    Args:
-        log_dir: the run's directory.
-        path: the file to write; it is replaced when the page is complete.
-        style: the initial options of the page.
-
-    Returns:
-        Notes on unreadable files; the page also contains them.
-
-    Raises:
-        RunError: the directory contains no run, or a file cannot be read.
-    """
-    misplaced = (log_dir / RUN_RECORD).is_dir()
-    segments, unreadable = ([], 0) if misplaced else read_record(log_dir)
-    run, notes = _statistics(log_dir)
-    checkpoint = latest_checkpoint(log_dir)
-    if not segments and not run.curves and checkpoint is None:
-        raise RunError(
-            f"{log_dir} contains no run: neither {RUN_RECORD} nor statistics nor a checkpoint; expected the "
-            "log directory of a training"
-        )
-    if misplaced:
-        notes.append(f"{log_dir / RUN_RECORD} is a directory")
-    if unreadable:
-        notes.append(f"{log_dir / RUN_RECORD}: {unreadable} lines are not events")
-    state = _read_state(checkpoint, notes)
-    saved = _number(state, "loop", "global_step")
-    goodput = measure_goodput(segments, saved)
-    above = [
-        state_section(run.name, log_dir, segments),
-        notes_section(notes),
-        goodput_section(goodput),
-        resume_section(checkpoint, segments),
-        starts_section(goodput),
-        data_position(checkpoint, state),
-        *(folded("Traceback", one.traceback) for one in segments[-1:] if one.traceback),
-        folded("Configuration of the training", _text(log_dir / EXPLANATION, notes)),
-        folded("Environment", _text(log_dir / ENVIRONMENT, notes)),
-        folded("Log", _text(log_dir / LOG, notes)),
-    ]
-    runs = [run]
-    content = {"title": "Report", **chart_content(runs, select_keys(runs, []), style)}
-    write_page(path, content, f'<div id="report">{"".join(above)}</div>')
-    return notes
-
-
-def _statistics(log_dir: Path) -> tuple[Run, list[str]]:
-    """Returns the available curves and pictures, and notes on unreadable files."""
-    if not log_dir.is_dir():
-        raise RunError(f"there is no directory {log_dir}; expected the log directory of a training")
-    notes: list[str] = []
-    try:
-        [run] = read_runs([log_dir])
-        if run.unreadable:
-            notes.append(f"{log_dir / 'stats.jsonl'}: {run.unreadable} lines are not statistics")
-    except (RunError, OSError) as error:
-        run = Run(log_dir.resolve().name, {}, 0)
-        notes.append(str(error))
-    pictures: dict[str, Sequence[tuple[int, Picture]]] = {**find_event_images(log_dir)}
-    pictures |= find_pictures(log_dir)
-    return Run(run.name, run.curves, run.unreadable, pictures), notes
-
-
-def _read_state(checkpoint: Path | None, notes: list[str]) -> dict[str, Any]:
-    if checkpoint is None:
-        return {}
-    try:
-        return read_json(checkpoint / STATE)
-    except CheckpointError as error:
-        notes.append(str(error))
-        return {}
-
-
-def _number(state: Mapping[str, Any], part: str, name: str) -> int | None:
-    values = state.get(part)
-    value = values.get(name) if isinstance(values, dict) else None
-    return value if isinstance(value, int) else None
-
-
-def _text(path: Path, notes: list[str]) -> str | None:
-    """Returns the end of a file; None if it does not exist."""
-    try:
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        notes.append(f"{path} cannot be read: {error}")
-        return None
-    left_out = len(lines) - _LAST_LINES
-    first = [f"({left_out} lines before these are in {path})"] if left_out > 0 else []
-    return "\n".join([*first, *lines[-_LAST_LINES:]])
