@@ -1,26 +1,163 @@
-"""Published weights: `examples/zoo` classifies real pictures with weights trained elsewhere."""
+"""Published weights: the networks of `examples/zoo` equal those of PyTorch, and classify real pictures."""
 
+import re
+import shutil
+import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
+import cv2
 import numpy as np
 import pytest
 import skimage.data
+import tensorflow.compat.v1 as tf
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "examples" / "zoo"))
+import classify
 import efficientnet_lite
+import gpt2
+import vit
 
 from towerpack_callbacks import CheckpointError
-from towerpack_callbacks.checkpoint import load_weights
+from towerpack_callbacks.checkpoint import load_variables, load_weights
+from towerpack_dataflow import DataFromList
+from towerpack_layers import Dropout, FullyConnected, TowerContext
+from towerpack_trainers import OfflinePredictor, PredictConfig, SimpleTrainer, SmartInit, TrainConfig
 
+HERE = Path(__file__).parent
 # Numbers of ImageNet's classes that name the object.
 PICTURES = {"chelsea": {281, 282, 285}, "coffee": {967, 504}, "rocket": {657, 812}}
+PUBLISHED = ["lite0", "lite1", "lite2"]
 
 
-def test_real_pictures_are_classified_with_published_weights():
-    images = [efficientnet_lite.central_square(getattr(skimage.data, name)(), 224) for name in PICTURES]
-    weights = efficientnet_lite.published("lite0")
-    found = efficientnet_lite.predict(np.stack(images), "lite0", weights)
+def lite(image, variant):
+    """Returns the logits of an EfficientNet-Lite."""
+    x = efficientnet_lite.features(image, variant)
+    return FullyConnected("linear", Dropout("dropout", x, rate=0.2), 1000)
+
+
+NETWORKS = {
+    **classify.NETWORKS,
+    "vit_b_16": (vit.vit, vit.rules("0", "3")),
+    **{
+        f"efficientnet-{variant}": (partial(lite, variant=variant), efficientnet_lite.RULES)
+        for variant in efficientnet_lite.VARIANTS
+    },
+    "gpt2": (partial(gpt2.gpt2, vocabulary=1000, longest=64), gpt2.rules("transformer.")),
+}
+COMPARED = [
+    *["resnet18", "resnet50", "mobilenet_v2", "mobilenet_v3_large", "mobilenet_v3_small", "vit_b_16", "gpt2"],
+    *[f"efficientnet-{variant}" for variant in efficientnet_lite.VARIANTS],
+]
+# The graph has no layer for positions, and the logits for the layer after the decoder.
+NO_LAYER = {"transformer.wpe", "lm_head"}
+
+
+@pytest.fixture
+def torch_files(tmp_path):
+    """Writes the weights of a network of PyTorch and the results of its layers; returns their folder."""
+
+    def write(name):
+        subprocess.run([sys.executable, HERE / "torch_networks.py", name, tmp_path], check=True, timeout=250)
+        return tmp_path
+
+    yield write
+    shutil.rmtree(tmp_path)  # up to 400 MB
+
+
+def renamed(folder, rules, weights):
+    """Returns the name of the variable of each weight, by rules."""
+    numbers = {
+        name: np.full([1] * values.ndim, number) for number, (name, values) in enumerate(weights.items())
+    }
+    np.savez(folder / "numbers.npz", **numbers)
+    names = list(numbers)
+    found = load_weights(folder / "numbers.npz", rules)
+    return {names[number.item()]: variable for variable, number in found.items()}
+
+
+def scopes_of(results, variables):
+    """Returns the scope in the graph of each layer of PyTorch with a result, by its name."""
+    scopes = {
+        name.removesuffix(".weight"): variable.rpartition("/")[0]
+        for name, variable in variables.items()
+        if name.endswith(".weight")
+    }
+    found = {name: scopes[name] for name in results if name not in NO_LAYER}
+    # A normalisation inside of a convolution has a tensor; the convolution before it has none.
+    return {name: scope for name, scope in found.items() if f"{scope}/bn" not in found.values()}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", COMPARED)
+def test_each_layer_equals_that_of_pytorch(torch_files, name):
+    network, rules = NETWORKS[name]
+    folder = torch_files(name)
+    with np.load(folder / "layers.npz") as archive:
+        results = dict(archive)
+    given = results.pop("input")
+    given = given.astype(np.int32) if given.ndim == 2 else channels_last(given)
+    scopes = scopes_of(results, renamed(folder, rules, load_variables(folder / "weights.pth")))
+    config = PredictConfig(
+        tower_func=lambda given: tf.identity(network(given), name="logits"),
+        input_signature=[tf.TensorSpec([None, *given.shape[1:]], given.dtype, "given")],
+        # Each variable needs a value, and each value of the file is used.
+        session_init=SmartInit(load_weights(folder / "weights.pth", rules), allow=[]),
+        output_names=["logits", *(f"{scope}/output" for scope in scopes.values())],
+    )
+    with OfflinePredictor(config) as predictor:
+        logits, *found = predictor(given)
+    last = list(results)[-1]
+    for layer, one in [(last, logits), *zip(scopes, found, strict=True)]:
+        expected = channels_last(results[layer]).reshape(one.shape)
+        difference = np.abs(one - expected).max() / np.abs(expected).max()
+        assert difference < 1e-5, layer
+
+
+def channels_last(x):
+    """Returns images with the axes of TensorFlow; other arrays are returned unchanged."""
+    return x.transpose(0, 2, 3, 1) if x.ndim == 4 else x
+
+
+def test_gpt2_has_the_published_size():
+    with tf.Graph().as_default(), TowerContext("", is_training=False):
+        logits = gpt2.gpt2(tf.placeholder(tf.int32, [None, None]))
+        assert logits.shape.as_list() == [None, None, 50257]
+        assert sum(variable.shape.num_elements() for variable in tf.trainable_variables()) == 124_439_808
+
+
+@pytest.mark.slow
+def test_a_decoder_learns_a_text(tmp_path):
+    shape = {"layers": 2, "channels": 32, "heads": 4, "vocabulary": 10, "longest": 16}
+    text = np.arange(40) % 10
+    batch = [np.stack([text[start : start + 16] for start in range(10)]).astype(np.int32)]
+    config = TrainConfig(
+        model=gpt2.GPT2(**shape), dataflow=DataFromList([batch] * 100), max_epoch=3, log_dir=tmp_path / "log"
+    )
+    trainer = SimpleTrainer(config)
+    trainer.train()
+    # A uniform guess costs 2.3.
+    assert trainer.monitors.get_latest("cost") < 0.5
+
+
+@pytest.mark.slow
+def test_pictures_are_classified_with_a_file_of_torchvision(torch_files, capsys):
+    folder = torch_files("mobilenet_v3_small")
+    picture = folder / "chelsea.png"
+    cv2.imwrite(str(picture), skimage.data.chelsea()[..., ::-1])
+    weights = str(folder / "weights.pth")
+    classify.main([str(picture), "--network", "mobilenet_v3_small", "--weights", weights])
+    line = capsys.readouterr().out.splitlines()[-1]
+    assert re.fullmatch(rf"{picture}: (\d+ 0\.\d{{3}}(, )?){{5}}", line), line
+
+
+@pytest.mark.parametrize("variant", PUBLISHED)
+def test_real_pictures_are_classified_with_published_weights(variant):
+    size = efficientnet_lite.VARIANTS[variant][2]
+    images = [efficientnet_lite.central_square(getattr(skimage.data, name)(), size) for name in PICTURES]
+    weights = efficientnet_lite.published(variant)
+    found = efficientnet_lite.predict(np.stack(images), variant, weights)
     for (name, classes), probabilities in zip(PICTURES.items(), found, strict=True):
         assert int(np.argmax(probabilities)) in classes, name
         assert abs(probabilities.sum() - 1) < 1e-5
