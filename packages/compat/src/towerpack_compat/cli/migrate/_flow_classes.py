@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import final
+from typing import TypeGuard, final
 
 import libcst as cst
 
@@ -60,7 +60,7 @@ class FlowClasses:
         if not isinstance(function, cst.Attribute):
             return call
         name, owner = function.attr.value, function.value
-        if self._in_flow() and name in _OF_RNG and _is_of_self(owner) and _attribute(owner) == "rng":
+        if self._in_flow() and name in _OF_RNG and _is_of_self(owner) and owner.attr.value == "rng":
             return _with_shape(call.with_changes(func=function.with_changes(attr=cst.Name(_OF_RNG[name]))))
         if name == "tostring" and not call.args:  # of arrays, until NumPy 2.3
             return call.with_changes(func=function.with_changes(attr=cst.Name("tobytes")))
@@ -80,13 +80,8 @@ def _with_shape(call: cst.Call) -> cst.Call:
     function = cst.ensure_type(call.func, cst.Attribute)
     if len(call.args) < 2 or function.attr.value not in {"random", "standard_normal"}:
         return call
-    elements = [cst.Element(each.value) for each in call.args]
-    return call.with_changes(args=[cst.Arg(cst.Tuple(elements))])
+    return call.with_changes(args=[cst.Arg(cst.Tuple([cst.Element(each.value) for each in call.args]))])
 
 
-def _is_of_self(node: cst.BaseExpression) -> bool:
+def _is_of_self(node: cst.BaseExpression) -> TypeGuard[cst.Attribute]:
     return isinstance(node, cst.Attribute) and isinstance(node.value, cst.Name) and node.value.value == "self"
-
-
-def _attribute(node: cst.BaseExpression) -> str:
-    return node.attr.value if isinstance(node, cst.Attribute) else ""

@@ -59,10 +59,8 @@ class Entry:
 
 # Uses of the random numbers of `self.rng` are rewritten, too. Towerpack's `BatchData` rejects components of
 # mixed types by an error, where Tensorpack casts them; its augmentors, images of other integers than uint8.
-_REWRITTEN = {
-    *("AugmentImageComponent", "AugmentImageComponents", "AugmentImageCoordinates", "AugmentorList"),
-    *("BatchData", "RNGDataFlow"),
-}
+_OF_IMAGES = ("AugmentImageComponent", "AugmentImageComponents", "AugmentImageCoordinates", "AugmentorList")
+_REWRITTEN = {"BatchData", "RNGDataFlow", *_OF_IMAGES}
 
 
 @final

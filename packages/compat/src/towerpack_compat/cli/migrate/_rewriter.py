@@ -217,7 +217,7 @@ def without_empty_lines(
     left: list[cst.BaseStatement] = []
     carried: list[cst.EmptyLine] = []
     for statement in body:
-        if isinstance(statement, cst.SimpleStatementLine) and _is_gone(statement):
+        if isinstance(statement, cst.SimpleStatementLine) and all(part is _GONE for part in statement.body):
             carried = _joined(carried, statement.leading_lines)
             if statement.trailing_whitespace.comment is not None:
                 carried.append(cst.EmptyLine(comment=statement.trailing_whitespace.comment))
@@ -228,10 +228,6 @@ def without_empty_lines(
         else:
             left.append(statement)
     return left, [line for line in carried if line.comment is not None]
-
-
-def _is_gone(line: cst.SimpleStatementLine) -> bool:
-    return all(statement is _GONE for statement in line.body)
 
 
 def _joined(before: Sequence[cst.EmptyLine], after: Sequence[cst.EmptyLine]) -> list[cst.EmptyLine]:

@@ -35,12 +35,8 @@ warn, exception, setLevel, isEnabledFor = _log.warning, _log.exception, _log.set
 LOG_DIR: str | None = None
 
 
-def _file_handlers() -> list[logging.FileHandler]:
-    return [handler for handler in _log.handlers if isinstance(handler, logging.FileHandler)]
-
-
 def _log_to(path: Path) -> None:
-    for handler in _file_handlers():
+    for handler in [each for each in _log.handlers if isinstance(each, logging.FileHandler)]:
         _log.removeHandler(handler)
         handler.close()
     if path.is_file():
