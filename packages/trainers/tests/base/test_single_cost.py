@@ -55,7 +55,7 @@ def test_a_trainer_is_one_leaf_and_overrides_documented_hooks_only(trainer):
     # One class stands between the leaves and the trainers with a builder, such as that of a single cost.
     bases = (BuilderTrainer, TowerTrainer, *Trainer.__mro__)
     assert bases in (trainer.__mro__[1:], trainer.__mro__[2:])
-    assert trainer.__final__
+    assert trainer is SimpleTrainer or trainer.__final__  # a tutorial extends the simplest one
     private = {name for name in vars(trainer) if re.match(r"_(?!_|abc_)", name)}  # _abc_impl is ABCMeta's
     assert private <= documented_hooks()
 
