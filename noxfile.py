@@ -25,6 +25,7 @@ PINNED = ROOT / "tools.txt"
 TABLE = nox.project.load_toml(ROOT / "sessions.toml")
 GROUPS = nox.project.load_toml(ROOT / "pyproject.toml")["dependency-groups"]
 BENCHMARKS = sorted(path.stem for path in (ROOT / "benchmarks").glob("[a-z]*.py"))
+PAGES = [str(path) for pattern in TABLE["pages"] for path in sorted(ROOT.glob(pattern))]
 QUIET = {"TF_CPP_MIN_LOG_LEVEL": "2"}
 BUILT: set[str] = set()  # the wheels that this run of nox has built
 
@@ -58,7 +59,7 @@ def lint(session: nox.Session) -> None:
     # Editable, since these tools read the sources; `isolated` finds files missing from a wheel.
     editable = [arg for extras in TABLE["extras"].values() for arg in ("-e", str(ROOT / "packages" / extras))]
     session.install(*pinned("lint", "release"), *editable)
-    many, lines = {"{pages}": pages()}, TABLE["lint"]["commands"]
+    many, lines = {"{pages}": PAGES}, TABLE["lint"]["commands"]
     commands = ([arg for word in line for arg in many.get(word, [word])] for line in lines)
     run_side_by_side(session, *commands)
 
@@ -120,7 +121,7 @@ def docs(session: nox.Session) -> None:
     tests = str(ROOT / "docs" / "tests")
     # The examples in there run in `peers(torch)`.
     unseen = ["--ignore-glob", "/*/interop/torch/*", "--ignore-glob", "/*/interop/jax/*"]
-    blocks = [*pytest, "-p", "blocks", *pages(), tests]
+    blocks = [*pytest, "-p", "blocks", *PAGES, tests]
     examples = [*pytest, "--doctest-modules", *unseen, "--pyargs", *packages]
     run_side_by_side(session, blocks, examples, env={"PYTHONPATH": tests}, silent=True)
 
@@ -275,26 +276,7 @@ def install(session: nox.Session, wanted: list[str], *tools: str) -> None:
     session.install(*built_alone(session), *(f"towerpack-{wheel}" for wheel in named), *tools)
     # Where no byte code may be written, each of the tests' processes compiles TensorFlow again.
     session.env["PYTHONDONTWRITEBYTECODE"] = None
-    link_byte_code(Path(session.virtualenv.location))
-
-
-def link_byte_code(environment: Path) -> None:
-    """Links TensorFlow's byte code from an earlier session, since each process would compile it for 16 s.
-
-    Both environments have links to the same sources in uv's cache, so the byte code is of the same release.
-    """
-    for package in ("tensorflow", "keras"):
-        for here in environment.glob(f"lib/python*/site-packages/{package}"):
-            same = (here / "__init__.py").samefile
-            others = environment.parent.glob(f"*/{here.relative_to(environment)}")
-            compiled = next(
-                (each for each in others if each != here and (each / "__pycache__").exists()), here
-            )
-            for code in compiled.rglob("*.pyc") if same(compiled / "__init__.py") else ():
-                target = here / code.relative_to(compiled)
-                target.parent.mkdir(exist_ok=True)
-                if not target.exists():
-                    target.hardlink_to(code)
+    session.run("python", str(ROOT / "release" / "byte_code.py"), session.virtualenv.location, silent=True)
 
 
 def install_lowest(session: nox.Session) -> None:
@@ -339,14 +321,6 @@ def build(session: nox.Session) -> None:
     env = {"UV_PYTHON": None, "VIRTUAL_ENV": None}
     hatch = ["tool", "run", "--constraints", str(PINNED), "hatch"]
     session.run(find_uv_bin(), *hatch, "build", "--all", external=True, env=env)
-
-
-def pages() -> list[str]:
-    """Returns the pages with blocks that run."""
-    folders = (ROOT / "docs", ROOT / "docs" / "tutorials", ROOT / "docs" / "site")
-    found = [path for folder in folders for path in sorted(folder.glob("*.md"))]
-    readmes = [ROOT / "packages" / wheel / "README.md" for wheel in WHEELS]
-    return [str(path) for path in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *found, *readmes)]
 
 
 def pinned(*groups: str) -> list[str]:
