@@ -25,7 +25,7 @@ PINNED = ROOT / "tools.txt"
 TABLE = nox.project.load_toml(ROOT / "sessions.toml")
 GROUPS = nox.project.load_toml(ROOT / "pyproject.toml")["dependency-groups"]
 BENCHMARKS = sorted(path.stem for path in (ROOT / "benchmarks").glob("[a-z]*.py"))
-PAGES = [str(path) for pattern in TABLE["pages"] for path in sorted(ROOT.glob(pattern))]
+PAGES = [str(path.relative_to(ROOT)) for pattern in TABLE["pages"] for path in sorted(ROOT.glob(pattern))]
 QUIET = {"TF_CPP_MIN_LOG_LEVEL": "2"}
 BUILT: set[str] = set()  # the wheels that this run of nox has built
 
@@ -121,7 +121,7 @@ def docs(session: nox.Session) -> None:
     tests = str(ROOT / "docs" / "tests")
     # The examples in there run in `peers(torch)`.
     unseen = ["--ignore-glob", "/*/interop/torch/*", "--ignore-glob", "/*/interop/jax/*"]
-    blocks = [*pytest, "-p", "blocks", *PAGES, tests]
+    blocks = [*pytest, "-p", "blocks", *(str(ROOT / page) for page in PAGES), tests]
     examples = [*pytest, "--doctest-modules", *unseen, "--pyargs", *packages]
     run_side_by_side(session, blocks, examples, env={"PYTHONPATH": tests}, silent=True)
 
