@@ -126,7 +126,7 @@ class BatchData(ProxyDataFlow):
         """Returns the layout of the batches if the flow below fills them."""
         return None if self._use_list else self.ds._columns()
 
-    def _gathered(self, columns: Columns, epoch: Epoch, start: int, most: int = 1) -> Iterator[Any]:
+    def _gathered(self, columns: Columns, epoch: Epoch, start: int, most: int) -> Iterator[Any]:
         """Yields batches written by the flow below, up to `most` in one call, without making datapoints."""
         size, below, memory = self._batch_size, self._below(epoch), self._own_memory()
         try:
@@ -202,9 +202,7 @@ class BatchData(ProxyDataFlow):
         return batch
 
     def _datapoint(self, epoch: Epoch, index: int) -> Any:
-        columns = self._columns_below()
-        found = self._collated(epoch, index) if columns is None else self._gathered(columns, epoch, index)
-        return next(found, None)
+        return next(self._datapoints(epoch, index), None)
 
     def __getstate__(self) -> dict[str, Any]:
         """Leaves out memory and readers; a copy creates them again."""

@@ -32,6 +32,7 @@ NUMBER_DTYPES = {bool: np.bool_, int: np.int32, float: np.float32, complex: np.c
 """The dtype of Python's numbers in a batch."""
 
 _EXACT_DTYPES = {bool: np.bool_, int: np.int64, float: np.float64, complex: np.complex128}
+# To gather this many bytes takes about as long as the call does.
 _BYTES_AT_ONCE, _MOST_AT_ONCE = 2**16, 64
 _INT32_LIMIT = 2**31
 _WHOLE = 2.0**24  # up to here float32 holds each integer
@@ -86,7 +87,7 @@ class Columns(NamedTuple):
         return rows
 
     def most_at_once(self, batch_size: int) -> int:
-        """Returns the maximum number of batches to gather in one call, which costs more than small copies."""
+        """Returns the maximum number of batches to gather in one call: several if they are small."""
         size = sum(prod(shape) * dtype.itemsize for shape, dtype in self.rows(batch_size))
         return min(max(_BYTES_AT_ONCE // max(size, 1), 1), _MOST_AT_ONCE)
 
