@@ -7,6 +7,8 @@ from PIL import Image, ImageEnhance, ImageOps
 
 from towerpack_dataflow import BatchData, DataFromList, ImageError, MapData
 from towerpack_dataflow.augment import (
+    AugmentorList,
+    CenterCrop,
     CutMix,
     MixUp,
     RandAugment,
@@ -109,3 +111,16 @@ def test_a_function_that_returns_a_masked_image_is_refused():
     masking = RandomMapImage(lambda image, rng: np.ma.masked_equal(image, 0))
     with pytest.raises(ImageError, match=r"RandomMapImage\(.*received a masked array"):
         masking.augment(np.zeros((2, 2), np.uint8))
+
+
+@pytest.mark.parametrize("opencv_images", [False, True])
+def test_a_list_checks_an_image_that_it_is_given_directly(opencv_images):
+    augmentors = AugmentorList([CenterCrop(2)], opencv_images=opencv_images)
+    with pytest.raises(ImageError, match="an image is a NumPy array; received list"):
+        augmentors.get_transform([[1, 2]])
+    labels = np.zeros((4, 4), np.int32)
+    if not opencv_images:
+        with pytest.raises(ImageError, match="received int32"):
+            augmentors.get_transform(labels)
+    else:
+        assert augmentors.get_transform(labels).apply_image(labels).shape == (2, 2)

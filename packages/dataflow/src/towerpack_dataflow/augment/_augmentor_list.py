@@ -111,7 +111,12 @@ class AugmentorList(ImageAugmentor):
         return self.augmentors
 
     def get_transform(self, img: Array) -> Transform:
-        """Returns the transforms; the first is chosen now, the others when they receive the image."""
+        """Returns the transforms; the first is chosen now, the others when they receive the image.
+
+        Raises:
+            ImageError: `img` is no image.
+        """
+        check_image(self, img, self.opencv_images)
         return in_turn(self.augmentors, img, self.rng, self.opencv_images)
 
     def __repr__(self) -> str:
