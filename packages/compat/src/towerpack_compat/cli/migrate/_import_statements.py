@@ -158,5 +158,4 @@ def _from(module: str, texts: Sequence[str]) -> Iterator[str]:
 
 
 def _statement(line: str) -> cst.BaseSmallStatement:
-    statement = cst.ensure_type(cst.parse_statement(line), cst.SimpleStatementLine)
-    return statement.body[0]
+    return cst.ensure_type(cst.parse_statement(line), cst.SimpleStatementLine).body[0]

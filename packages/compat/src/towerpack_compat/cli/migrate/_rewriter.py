@@ -118,8 +118,7 @@ class Rewriter(cst.CSTTransformer):
         updated_node = updated_node.with_changes(leading_lines=lines)
         if len(original_node.body) == 1:
             return self._as_lines(updated_node, self._new(original_node.body[0]))
-        body = [each for old in updated_node.body for each in self._new(old)]
-        return updated_node.with_changes(body=body)
+        return updated_node.with_changes(body=[each for old in updated_node.body for each in self._new(old)])
 
     def leave_SimpleStatementSuite(
         self, original_node: cst.SimpleStatementSuite, updated_node: cst.SimpleStatementSuite

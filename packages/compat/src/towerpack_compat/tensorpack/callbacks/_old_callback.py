@@ -128,4 +128,5 @@ def SimpleMovingAverage(tensors: Sequence[str], window_size: int) -> callbacks.P
         tensors: names of scalar tensors.
         window_size: the number of steps.
     """
-    return callbacks.PeriodicTrigger(callbacks.SimpleMovingAverage(tensors, window_size), window_size)
+    average = callbacks.SimpleMovingAverage(tensors, window_size)
+    return callbacks.PeriodicTrigger(average, every_k_steps=window_size)

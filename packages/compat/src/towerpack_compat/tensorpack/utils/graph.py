@@ -74,8 +74,7 @@ def get_op_or_tensor_by_name(name: Any) -> Any:
 
 def get_tensors_by_names(names: Sequence[str]) -> list[Any]:
     """Returns tensors of the default graph."""
-    graph = tf.get_default_graph()
-    return [tensor_by_name(graph, get_op_tensor_name(name)[1]) for name in names]
+    return [tensor_by_name(tf.get_default_graph(), get_op_tensor_name(name)[1]) for name in names]
 
 
 def gpu_available_in_session() -> bool:
