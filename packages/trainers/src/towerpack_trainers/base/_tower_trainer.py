@@ -43,7 +43,7 @@ class TowerTrainer(Trainer):
         ConfigError: (from the constructor) the configuration has no model.
     """
 
-    source: InputSource  # in `_setup` of a subclass; a model without data has none before
+    source: InputSource  # `_setup` makes it from the flow of a configuration that has no source
     _tower_func: TowerFunc | None = None
 
     def _setup(self) -> None:
