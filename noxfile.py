@@ -27,6 +27,8 @@ GROUPS = nox.project.load_toml(ROOT / "pyproject.toml")["dependency-groups"]
 BENCHMARKS = sorted(path.stem for path in (ROOT / "benchmarks").glob("[a-z]*.py"))
 PAGES = [str(path.relative_to(ROOT)) for pattern in TABLE["pages"] for path in sorted(ROOT.glob(pattern))]
 QUIET = {"TF_CPP_MIN_LOG_LEVEL": "2"}
+# The arguments of pytest for the options of sessions.toml.
+WORDS = {"spread": "-n2 --dist", "timeout": "--timeout", "marked": "-m", "cases": "--cases"}
 BUILT: set[str] = set()  # the wheels that this run of nox has built
 
 # pyenv's commands exist for all its Pythons, and start those alone that this names.
@@ -77,10 +79,10 @@ def wheels(session: nox.Session) -> None:
 @nox.session
 @nox.parametrize("wheel", WHEELS, ids=WHEELS)
 def isolated(session: nox.Session, wheel: str) -> None:
-    """Tests one built wheel with only the dependencies that its metadata declares."""
+    """Tests one built wheel with only the dependencies of its metadata; `-- --every-case` with all cases."""
     groups = ("test", "stores") if wheel == "dataflow" else ("test",)
     install(session, [f"@{wheel}"], *pinned(*groups))
-    run_copied_tests(session, f"packages/{wheel}/tests", spread="loadfile")
+    run_copied_tests(session, f"packages/{wheel}/tests", spread="loadfile", **TABLE["isolated"])
 
 
 @nox.session
@@ -106,7 +108,7 @@ def pythons(session: nox.Session) -> None:
         return
     install(session, ["dataflow[datasets]", "callbacks[plot]", "trainers"], *pinned("test"))
     options = {"also": ["examples"], "spread": "worksteal"}
-    run_copied_tests(session, "integration_tests", ["test_full_stack.py"], **options)
+    run_copied_tests(session, "integration_tests", TABLE["versions"]["tests"], **options)
 
 
 @nox.session
@@ -145,8 +147,6 @@ def peers(session: nox.Session, name: str) -> None:
 def endurance(session: nox.Session, name: str) -> None:
     """Kills, floods, repeats and mutates, for minutes; `promises` does a little of it in each run of nox."""
     run_entry(session, TABLE["endurance"][name])
-    if shown := TABLE["endurance"][name].get("shown"):
-        show(session, shown)
 
 
 @nox.session
@@ -243,7 +243,7 @@ def run_entry(session: nox.Session, entry: dict[str, Any]) -> None:
         session.env[name] = os.environ.get(name, value.format(dist=DIST))
     suites = {**entry.get("tests", {}), **({"integration_tests": entry["files"]} if "files" in entry else {})}
     for folder, files in suites.items():
-        options = {key: entry[key] for key in ("also", "spread", "timeout", "marked") if key in entry}
+        options = {key: entry[key] for key in ("also", *WORDS) if key in entry}
         run_copied_tests(session, folder, files, **options)
     for command in entry.get("commands", ()):
         words = [word.format(tmp=tmp, root=ROOT) for word in command]
@@ -377,18 +377,18 @@ def run_side_by_side(session: nox.Session, *commands: list[str], silent: bool = 
 def run_copied_tests(session: nox.Session, folder: str, files: Iterable[str] = ("",), **options: Any) -> None:
     """Runs tests, some files of a folder's, from a copy, so that no source of the repository is in reach.
 
-    The options are `also`, `spread`, `timeout` and `marked` as in sessions.toml, and `by`, a program with its
-    arguments that runs pytest as a module.
+    The options are `also` and those of `WORDS` as in sessions.toml, and `by`, a program with its arguments
+    that runs pytest as a module.
     """
     place = Path(session.create_tmp()).resolve() / "copy"
     shutil.rmtree(place, ignore_errors=True)
     for source in (folder, *options.pop("also", ())):
         ignored = shutil.ignore_patterns("__pycache__", "train_log")
         shutil.copytree(ROOT / source, place / Path(source).name, ignore=ignored)
-    shutil.copy(ROOT / "pyproject.toml", place)
+    for file in ("pyproject.toml", "conftest.py"):
+        shutil.copy(ROOT / file, place)
     session.chdir(place)
     by = options.pop("by", ())
-    named = {"spread": "-n2 --dist", "timeout": "--timeout", "marked": "-m"}
-    arguments = [word for name, value in options.items() for word in (*named[name].split(), str(value))]
+    arguments = [word for name, value in options.items() for word in (*WORDS[name].split(), str(value))]
     targets = [f"{Path(folder).name}/{file}" for file in files]
     session.run(*by, "pytest", *arguments, *targets, *session.posargs, env=QUIET)

@@ -16,6 +16,7 @@ from towerpack_trainers.optimize import PostProcessOptimizer
 TWO = ["/cpu:0", "/cpu:1"]
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_the_demo_trains_resumes_and_predicts(run, tmp_path):
     log_dir = tmp_path / "train_log" / "digits_lenet"
@@ -56,6 +57,7 @@ def test_the_plain_loop(run, tmp_path):
     assert (tmp_path / "train_log" / "plain_loop" / "stats.jsonl").exists()
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_the_character_model_trains_and_writes(run, tmp_path):
     small = ["--units", 64]
@@ -71,6 +73,7 @@ def test_the_character_model_trains_and_writes(run, tmp_path):
     assert texts[0] != texts[1]
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_slim_inside(run, tmp_path):
     output, _ = run("slim_inside.py", "--devices", *TWO, "--epochs", 2)
@@ -78,6 +81,7 @@ def test_slim_inside(run, tmp_path):
     assert float(found) > 0.9
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("towers", [1, 2])
 def test_a_keras_model(run, towers):
@@ -106,6 +110,7 @@ def test_the_classifier_with_all_annotations(run_example_of):
     assert sum(one == other for one, other in zip(truth.split(", "), predicted.split(", "))) >= 8
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_the_own_trainer(run, tmp_path):
     output, _ = run("own_trainer.py", "--devices", *TWO, "--critic-steps", 3, "--epochs", 2)
@@ -245,6 +250,7 @@ def test_two_devices_of_the_own_trainer_are_one_with_their_batches(play):
             np.testing.assert_allclose(theirs[name], mine[name], rtol=1e-6, atol=1e-12, err_msg=name)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_the_boilerplate(run):
     output, _ = run("boilerplate.py", "--epochs", 2)
@@ -255,6 +261,7 @@ def test_the_boilerplate(run):
     assert float(re.fullmatch(r"accuracy (0\.\d{4})", output.splitlines()[-1]).group(1)) > 0.85
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_pictures_of_a_network(run, tmp_path):
     run("visualizations.py", "--epochs", 2)

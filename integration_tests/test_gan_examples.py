@@ -98,7 +98,11 @@ def test_an_untrained_generator_does_not_pass(gan_example, judge, name):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "name, figure, bound",
-    [("dcgan", "coverage", 0.5), ("conditional", "agreement", 0.5), ("infogan", "agreement", 0.4)],
+    [
+        ("dcgan", "coverage", 0.5),
+        pytest.param("conditional", "agreement", 0.5, marks=pytest.mark.long),
+        pytest.param("infogan", "agreement", 0.4, marks=pytest.mark.long),
+    ],
 )
 def test_a_short_training_on_digits(gan_example, tmp_path, name, figure, bound):
     example = gan_example(name)
@@ -108,6 +112,7 @@ def test_a_short_training_on_digits(gan_example, tmp_path, name, figure, bound):
     assert example.evaluate(tmp_path / "run") == verdict
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_the_command_line_trains_and_evaluates(run, tmp_path):
     output, errors = run("gan/mixture_grid.py", "--seed", 3, "--epochs", 1)

@@ -48,7 +48,13 @@ def write_pictures(folder, width, count=80):
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("script", FIGURES)
+@pytest.mark.parametrize(
+    "script",
+    [
+        *(pytest.param(name, marks=pytest.mark.long) for name in ("wgan_gp.py", "began.py", "cyclegan.py")),
+        "image2image.py",
+    ],
+)
 def test_a_script_trains_and_evaluates_its_checkpoint_to_the_same_figure(script, run_here, tmp_path):
     options = []
     for name, width in FOLDERS.get(script, []):

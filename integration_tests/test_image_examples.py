@@ -15,7 +15,9 @@ PARAMETERS = {18: 11_689_512, 34: 21_797_672, 50: 25_557_032, 101: 44_549_160, 1
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("depth", PARAMETERS)
+@pytest.mark.parametrize(
+    "depth", [18, 34, 50, *(pytest.param(depth, marks=pytest.mark.long) for depth in (101, 152))]
+)
 def test_residual_networks_are_of_the_known_size(resnet_example, depth):
     with tf.Graph().as_default(), TowerContext("", is_training=True):
         logits = resnet_example.resnet(tf.placeholder(tf.float32, [None, 224, 224, 3]), depth, 1000)
@@ -33,12 +35,14 @@ def test_preactivation_normalises_before_the_convolutions(resnet_example):
     assert not any("block0/preact" in name or name.endswith("block1/conv2/bn/gamma") for name in names)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_the_convnet_learns_synthetic_pictures(run):
     output, _ = run("cifar_convnet.py", "--epochs", 2)
     assert float(re.search(r"best validation accuracy (\d\.\d{4})", output)[1]) > 0.5
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_the_convnet_reads_the_archive_of_cifar(run, tmp_path):
     rng = np.random.default_rng(0)

@@ -42,7 +42,11 @@ def test_a_second_run_changes_nothing_and_no_line_is_marked(migration, name):
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(
-    ("name", "statistic"), [("convnet", "validation_accuracy"), ("own_callback", "confusion_accuracy")]
+    ("name", "statistic"),
+    [
+        pytest.param("convnet", "validation_accuracy", marks=pytest.mark.long),
+        ("own_callback", "confusion_accuracy"),
+    ],
 )
 def test_a_rewritten_script_trains(migration, name, statistic, tmp_path):
     script = tmp_path / f"{name}.py"

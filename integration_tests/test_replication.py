@@ -83,7 +83,9 @@ def test_two_towers_with_synchronised_statistics_are_one_with_their_batches(tmp_
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("trainer", ["sync", "replicated", "async"])
+@pytest.mark.parametrize(
+    "trainer", ["replicated", *(pytest.param(name, marks=pytest.mark.long) for name in ("sync", "async"))]
+)
 def test_the_example_trains_on_two_virtual_devices(run, trainer, tmp_path):
     output, errors = run("cifar_multi_gpu.py", "--devices", *TWO, "--trainer", trainer, "--epochs", 3)
     assert "2 towers, one batch for each: one step trains on 2 datapoints" in errors
@@ -92,6 +94,7 @@ def test_the_example_trains_on_two_virtual_devices(run, trainer, tmp_path):
     assert latest_checkpoint(tmp_path / "train_log" / "cifar_multi_gpu") is not None
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_loop_of_ones_own(run):
     output, _ = run("own_loop_multi_gpu.py", "--devices", *TWO, "--steps", 200)

@@ -112,7 +112,10 @@ def assert_same(one, other, tmp_path):
 @pytest.mark.timeout(300 + 60 * KILLS)
 @pytest.mark.parametrize(
     ("options", "steps", "ways"),
-    [(["--each-step"], "120", KILLED), ([], "360", [ask_to_stop, *KILLED])],
+    [
+        pytest.param(["--each-step"], "120", KILLED, marks=pytest.mark.long),
+        ([], "360", [ask_to_stop, *KILLED]),
+    ],
     ids=["each step by itself", "several steps in a call"],
 )
 def test_a_training_that_nothing_can_lose(start, tmp_path, options, steps, ways):
@@ -125,6 +128,7 @@ def test_a_training_that_nothing_can_lose(start, tmp_path, options, steps, ways)
     np.testing.assert_array_equal(best.variables["fc/W"], best_other.variables["fc/W"])
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.timeout(300 + 60 * KILLS)
 def test_two_networks_that_nothing_can_lose(start, tmp_path):
@@ -141,6 +145,7 @@ def test_two_networks_that_nothing_can_lose(start, tmp_path):
         assert picture.read_bytes() == same.read_bytes()
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.timeout(300 + 60 * KILLS)
 def test_an_agent_that_nothing_can_lose(start, tmp_path):
@@ -151,6 +156,7 @@ def test_an_agent_that_nothing_can_lose(start, tmp_path):
     assert statistics(tmp_path / "killed")[-1]["mean_return"] > 0
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.timeout(300 + 60 * KILLS)
 @pytest.mark.parametrize(

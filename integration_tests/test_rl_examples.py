@@ -64,6 +64,7 @@ def test_the_settings_of_other_environments_train(rl_example, monkeypatch, tmp_p
     assert len(json.loads((tmp_path / "log" / "result.json").read_text())["returns"]) == 2
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_short_training_by_dqn(rl_example, monkeypatch, tmp_path, capsys):
     dqn = rl_example("dqn")
@@ -77,6 +78,7 @@ def test_a_short_training_by_dqn(rl_example, monkeypatch, tmp_path, capsys):
     assert capsys.readouterr().out.splitlines()[-1].endswith("over 100 episodes")
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_a_short_training_by_simulators(rl_example, monkeypatch, tmp_path, capsys):

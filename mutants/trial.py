@@ -52,7 +52,8 @@ class Trial:
             wheel, place = ROOT / "packages" / core.wheel, Path(scratch)
             for part in ("src", "tests"):
                 shutil.copytree(wheel / part, place / part, ignore=shutil.ignore_patterns("__pycache__"))
-            shutil.copy(ROOT / "pyproject.toml", place)
+            for file in ("pyproject.toml", "conftest.py"):
+                shutil.copy(ROOT / file, place)
             compileall.compile_dir(place / "src", quiet=1)
             Path(importlib.util.cache_from_source(str(place / "src" / core.below_sources))).unlink()
             trial, begun = cls(core, place), time.monotonic()

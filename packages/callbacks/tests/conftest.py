@@ -1,17 +1,9 @@
 """A tiny training that tests of callbacks run in, without any trainer."""
 
-import os
-
 import pytest
 import tensorflow.compat.v1 as tf
-from hypothesis import settings
 
 from towerpack_callbacks import as_session_hooks
-
-# The time of an example depends on the load of the machine; pytest-timeout catches hanging tests. Examples
-# are the same in each run, except in `endurance(exact)`, which looks for others.
-settings.register_profile("any machine", deadline=None, derandomize="TOWERPACK_EXAMPLES" not in os.environ)
-settings.load_profile("any machine")
 
 
 class StraightLine:

@@ -53,6 +53,7 @@ def test_tensorflow_is_its_first_version_in_files_of_users_alone(python, tmp_pat
     assert printed.rstrip().endswith("tensorflow a:0")
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_parts_of_contrib_and_whole_floats_as_dimensions(python) -> None:
     code = INSTALLED + (
@@ -167,6 +168,7 @@ def test_horovod_is_over_mpi_and_names_what_it_needs(python) -> None:
     assert "docs/migrating-from-tensorpack.md#training-over-processes" in of_name
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_horovod_trains_one_process_without_mpi(python) -> None:
     code = INSTALLED + (

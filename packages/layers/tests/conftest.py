@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,15 +9,9 @@ from typing import Any
 
 import pytest
 import tensorflow.compat.v1 as tf
-from hypothesis import settings
 
 # Where the table of layers is, which several test files and other sessions import.
 sys.path.insert(0, str(Path(__file__).parent))
-
-# The time of an example depends on the load of the machine; pytest-timeout catches hanging tests. Examples
-# are the same in each run, except in `endurance(exact)`, which looks for others.
-settings.register_profile("any machine", deadline=None, derandomize="TOWERPACK_EXAMPLES" not in os.environ)
-settings.load_profile("any machine")
 
 
 @pytest.fixture

@@ -222,6 +222,7 @@ def test_a_reference_gives_the_distance_of_a_layer() -> None:
         LayerChecks(case).run("outputs")
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_empty_batches_of_many_layers() -> None:
     good = LayerCase(FullyConnected, {"units": 2}, ("W", "b"), (4, 3))

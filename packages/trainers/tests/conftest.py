@@ -1,24 +1,17 @@
 """Small models and data shared by tests of trainers."""
 
-import os
 import threading
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
-from hypothesis import settings
 
 from towerpack_callbacks import add_moving_summary
 from towerpack_dataflow import BatchData, DataFromList
 from towerpack_layers import BatchNorm, Dropout, FullyConnected
 from towerpack_trainers import ModelDesc, TrainConfig, Trainer
 from towerpack_trainers.testing import FailAt, FinalVariables, Recorder
-
-# The time of an example depends on the load of the machine; pytest-timeout catches hanging tests. Examples
-# are the same in each run, except in `endurance(exact)`, which looks for others.
-settings.register_profile("any machine", deadline=None, derandomize="TOWERPACK_EXAMPLES" not in os.environ)
-settings.load_profile("any machine")
 
 # Sizes TensorFlow's thread pools before any test's eager op: the first trainer after one would warn.
 Trainer(log_dir=None)

@@ -37,7 +37,9 @@ def faults(tmp_path_factory):
 
 @pytest.mark.slow
 @pytest.mark.skipif(COMPILER is None, reason="needs a C compiler, for what stands before the C library")
-@pytest.mark.parametrize("fault", ["ENOSPC", "EIO", "EACCES", "kill"])
+@pytest.mark.parametrize(
+    "fault", ["ENOSPC", *(pytest.param(fault, marks=pytest.mark.long) for fault in ("EIO", "EACCES", "kill"))]
+)
 def test_every_call_that_writes_may_fail(faults, tmp_path, fault):
     result = subprocess.run(
         [sys.executable, HERE / "write_with_faults.py", faults, tmp_path, fault],

@@ -17,6 +17,8 @@ def same(value, expected):
 """
 
 
+@pytest.mark.long
+@pytest.mark.slow
 def test_sessions_give_values_for_names_and_handles(python) -> None:
     printed = python(
         code=VARIABLES

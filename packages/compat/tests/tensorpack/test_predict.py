@@ -56,6 +56,7 @@ print('threads', [future.result()[0].tolist() for future in futures][3])
     assert "threads [3.0, 30.0]" in printed
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_keras_model_trains_and_its_dropout_drops_in_training_alone(python, tmp_path: Path) -> None:
     pytest.importorskip("tf_keras")
@@ -96,6 +97,7 @@ print('updates', len(tf.get_collection(tf.GraphKeys.UPDATE_OPS)))
     assert last["mean_squared_error"] > 0
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_model_is_exported_with_the_names_of_its_graph(python) -> None:
     code = """

@@ -69,6 +69,7 @@ launch_train_with_config(config, SimpleTrainer())
     assert "learning_rate changes from" in printed or "learning_rate is set to 0.010000" in printed
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_gradients_are_summed_where_average_is_false(python, tmp_path: Path) -> None:
     printed = run(
@@ -92,6 +93,7 @@ for average in (True, False):
     assert "average False 1.8" in printed
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_trainer_of_the_program_builds_its_towers_itself(python, tmp_path: Path) -> None:
     printed = run(
@@ -132,6 +134,7 @@ Alternate(QueueInput(flow()), Model()).train_with_defaults(
     assert "predicted () 2" in printed
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_dry_run_cuts_the_training(python, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(
@@ -146,6 +149,7 @@ launch_train_with_config(
     assert json.loads((tmp_path / "log" / "stats.json").read_text())[-1]["global_step"] == 2
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_names_of_layers_follow_the_rules_of_tensorpack(python, tmp_path: Path) -> None:
     printed = run(
@@ -258,6 +262,7 @@ print('named', sorted(name[len('param-summary/'):] for name in names if name.sta
     assert "named ['bn/beta-mean', 'bn/gamma-mean', 'w-rms']" in printed
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_inputs_come_from_the_queue_and_the_threads_of_the_program(python, tmp_path: Path) -> None:
     printed = run(
@@ -315,6 +320,7 @@ with tf.Graph().as_default():
     assert "found True" in printed
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_model_of_an_older_release_reads_a_flow_through_a_dataset(python, tmp_path: Path) -> None:
     printed = run(

@@ -194,6 +194,7 @@ def test_a_script_needs_no_main_guard(run, tmp_path, as_file):
     assert running.gone_after(1.0)
 
 
+@pytest.mark.long
 def test_leaving_with_an_error_or_exit_takes_the_workers_along(run):
     endings = ("sys.exit(7)", "raise ValueError('mine')", "del runner; import gc; gc.collect()")
     for last, running in [(last, run(GOOD + last)) for last in endings]:

@@ -187,6 +187,7 @@ def test_an_input_that_does_not_unpickle_is_named():
     assert type(error).__name__ == "SendError" and "no module named 'hidden'" in str(error)
 
 
+@pytest.mark.long
 def test_messages_larger_than_a_sockets_buffer_do_not_block():
     """Both ends have much to say: neither may wait for the other one to read."""
     source = DataFromGenerator(lambda: ([np.zeros(4096, np.uint8) for _ in range(9000)] for _ in range(12)))

@@ -118,6 +118,7 @@ def test_replicas_are_independent_and_still_repeatable():
     check_dataflow(build(), positions=3)
 
 
+@pytest.mark.long
 def test_no_growth_over_many_passes_left_early():
     flow = MultiProcessRunner(MultiProcessRunner(MapData(numbers(200), filled(700)), 1), 2)
     draw = random.Random(3)

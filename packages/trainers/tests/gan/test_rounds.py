@@ -235,7 +235,7 @@ def test_two_devices_are_one_with_the_batches_of_both(kit, gan, configure, d_ste
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("d_steps", [1, 2])
+@pytest.mark.parametrize("d_steps", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_a_resumed_training_continues_with_the_same_noise_and_data(kit, gan, configure, tmp_path, d_steps):
     def trained(place, epochs, **changes):
         def config(weights):

@@ -85,6 +85,7 @@ def test_an_error_in_the_making_of_a_model_has_its_type(tmp_path):
     assert "Process 0 of 1 raised this while it built the model" in caught.value.__notes__[0]
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_an_error_in_a_function_of_the_script_shows_its_line():
     def faulty(x):

@@ -179,7 +179,10 @@ print("threads:", tf.config.threading.get_intra_op_parallelism_threads())
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize(("before", "within"), [("", EAGER_WITHIN), (EAGER_BEFORE, "")])
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("before", "within"), [pytest.param("", EAGER_WITHIN, marks=pytest.mark.long), (EAGER_BEFORE, "")]
+)
 def test_the_session_sets_the_number_of_threads_or_a_warning_explains(before, within):
     # One process each: TensorFlow makes its threads once.
     script = TRAINED.format(before=before, within=within)

@@ -261,7 +261,12 @@ with StopSignals(cancel=lambda: None, debounce_seconds=0.05) as signals:
 
 
 @pytest.mark.timeout(300)  # it imports TensorFlow
-@pytest.mark.parametrize("numbers", [(2, 2), (15, 15), (15, 2)], ids=str)
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "numbers",
+    [(2, 2), *(pytest.param(numbers, marks=pytest.mark.long) for numbers in ((15, 15), (15, 2)))],
+    ids=str,
+)
 def test_a_second_one_ends_the_process_at_once(numbers):
     process = subprocess.Popen([sys.executable, "-c", TWICE], stdout=subprocess.PIPE, text=True)
     with process, process.stdout:

@@ -112,7 +112,13 @@ print("alive")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("switch", [{"TF_ENABLE_ONEDNN_OPTS": "0"}, {}], ids=["off", "of the processor"])
+@pytest.mark.parametrize(
+    "switch",
+    [
+        pytest.param({"TF_ENABLE_ONEDNN_OPTS": "0"}, id="off"),
+        pytest.param({}, id="of the processor", marks=pytest.mark.long),
+    ],
+)
 def test_without_onednn(switch: dict[str, str]) -> None:
     """In a separate process, since TensorFlow reads the switch once; by default, the processor decides."""
     environment = {name: value for name, value in os.environ.items() if name != "TF_ENABLE_ONEDNN_OPTS"}
