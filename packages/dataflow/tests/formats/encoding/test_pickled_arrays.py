@@ -300,6 +300,12 @@ def test_arrays_of_all_kinds_are_read(protocol):
         assert difference(value, decode_stored(pickle.dumps(value, protocol))) is None
 
 
+def test_empty_bytes_have_no_unset_memory():
+    stored = pickle.dumps(np.bytes_(b""), 2)
+    np.full(1, 255, np.uint8)  # NumPy takes the next array of a byte from here
+    assert decode_stored(stored) == b""
+
+
 @pytest.mark.slow
 @EXAMPLES
 @given(value=datapoints(), protocol=st.integers(2, 5))

@@ -63,7 +63,7 @@ def array_of(raw: Any, dtype: np.dtype[Any], shape: tuple[int, ...], order: Any 
     if size != len(raw) or (shape and not dtype.itemsize):
         raise ValueError(f"an array of shape {shape} and dtype {dtype} has {size} bytes; found {len(raw)}")
     return (
-        np.frombuffer(bytearray(raw), dtype).reshape(shape, order=order) if size else np.empty(shape, dtype)
+        np.frombuffer(bytearray(raw), dtype).reshape(shape, order=order) if size else np.zeros(shape, dtype)
     )
 
 
@@ -186,7 +186,7 @@ class ArrayFrames:
                 f"received {raw.nbytes}"
             )
         if not size:
-            return np.empty(shape, dtype)
+            return np.zeros(shape, dtype)
         array = np.frombuffer(raw, np.uint8).view(dtype).reshape(shape)
         # Bytes are read-only, and frames begin anywhere.
         return array if inline is None and array.flags.aligned else array.copy()
