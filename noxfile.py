@@ -57,7 +57,7 @@ def each(group: str) -> Any:
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Style, types (of users, too), arrows between and inside the wheels, dialect, repeated code, names."""
+    """Style, types (of users, too), arrows between and inside the wheels, dialect, names."""
     # Editable, since these tools read the sources; `isolated` finds files missing from a wheel.
     editable = [arg for extras in TABLE["extras"].values() for arg in ("-e", str(ROOT / "packages" / extras))]
     session.install(*pinned("lint", "release"), *editable)
@@ -123,9 +123,10 @@ def docs(session: nox.Session) -> None:
     tests = str(ROOT / "docs" / "tests")
     # The examples in there run in `peers(torch)`.
     unseen = ["--ignore-glob", "/*/interop/torch/*", "--ignore-glob", "/*/interop/jax/*"]
-    blocks = [*pytest, "-p", "blocks", *(str(ROOT / page) for page in PAGES), tests]
+    pages = [str(ROOT / page) for page in PAGES]
+    halves = ([*pytest, "-p", "blocks", *half] for half in ([*pages[::2], tests], pages[1::2]))
     examples = [*pytest, "--doctest-modules", *unseen, "--pyargs", *packages]
-    run_side_by_side(session, blocks, examples, env={"PYTHONPATH": tests}, silent=True)
+    run_side_by_side(session, *halves, examples, env={"PYTHONPATH": tests}, silent=True)
 
 
 # ---- those that are large, or take minutes
@@ -190,8 +191,8 @@ def coverage(session: nox.Session, wheel: str) -> None:
 @each("release")
 def release(session: nox.Session, name: str) -> None:
     """Makes a release, `"release(make)" -- dataflow 0.2.0`, or a part of it; it pushes nothing."""
-    if name in {"make", "check"}:
-        run_entry(session, TABLE["release"]["hosting"])
+    for part in ("hosting", "repeated") if name in {"make", "check"} else ():
+        run_entry(session, TABLE["release"][part])
     run_entry(session, TABLE["release"][name])
 
 

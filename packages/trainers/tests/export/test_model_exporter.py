@@ -97,6 +97,7 @@ def test_a_saved_model_in_eager_tensorflow(lenet, tmp_path):
         np.testing.assert_array_equal(result["class"], lenet.classes[:count])
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.timeout(300)  # it imports TensorFlow
 def test_a_saved_model_for_the_tool_of_tensorflow(lenet, tmp_path):
