@@ -59,7 +59,8 @@ def assert_same(ones, others):
             np.testing.assert_array_equal(first, second, strict=True)
 
 
-@pytest.mark.parametrize("make", [cartpole, Parts])
+@pytest.mark.slow
+@pytest.mark.parametrize("make", [cartpole, pytest.param(Parts, marks=pytest.mark.long)])
 def test_every_mode_gives_the_transitions_of_single_environments(make):
     def vector(mode):
         return ProcessVectorEnv([make] * 3, num_workers=2, autoreset_mode=mode)

@@ -50,6 +50,7 @@ def test_conformance(name):
     check_dataflow(FLOWS[name]())
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_conformance_over_several_blocks():
     check_dataflow(RandomMixData([source(2000), source(50), source(1500)]), limit=3550, positions=4)

@@ -251,6 +251,7 @@ def test_a_sender_that_is_gone_is_an_error_and_a_later_one_serves_the_next_pass(
     assert results == [[0, 1, 2, 3]]
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_datapoint_may_take_longer_than_the_timeout_of_the_receiver():
     pause = threading.Event()

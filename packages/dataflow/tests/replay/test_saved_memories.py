@@ -249,6 +249,7 @@ def learn(place, rounds, killed_after=None):
     return found
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_killed_process_resumes_with_the_same_batches(tmp_path):
     expected = learn(tmp_path / "whole", 300)

@@ -182,7 +182,7 @@ next(iter(runner))
 SEEN = ["main runs", str([[3], [5], [7], [9], [11], [13]]) + " " + str([[3], [5], [7], [9], [11], [13]])]
 
 
-@pytest.mark.parametrize("as_file", [True, False])
+@pytest.mark.parametrize("as_file", [True, pytest.param(False, marks=pytest.mark.long)])
 def test_a_script_needs_no_main_guard(run, tmp_path, as_file):
     path = tmp_path / "script.py"
     path.write_text(GOOD)

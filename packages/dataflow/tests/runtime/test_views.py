@@ -73,7 +73,9 @@ def test_views_in_any_form_never_change(kind):
     assert all(bytes(view) == content for view, content, _ in held)
 
 
-@pytest.mark.parametrize("kind", ["plain", "batched", "mapped"])
+@pytest.mark.parametrize(
+    "kind", ["plain", *(pytest.param(kind, marks=pytest.mark.long) for kind in ("batched", "mapped"))]
+)
 def test_a_list_of_all_of_a_large_flow(kind):
     flow = flow_of(kind, 500, size=40_000)
     flow._options.prefetch_bytes = 2**23

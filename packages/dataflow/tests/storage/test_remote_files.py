@@ -190,6 +190,7 @@ def test_the_limit_holds_and_recently_used_blocks_stay(store, tmp_path):
     assert {path.name for path in tmp_path.glob("*/*")} == {"0", "2"}
 
 
+@pytest.mark.long
 def test_processes_with_too_small_a_cache_read_the_truth(store, tmp_path):
     code = (
         "import hashlib, sys\n"

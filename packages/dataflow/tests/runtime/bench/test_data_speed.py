@@ -12,6 +12,8 @@ from towerpack_dataflow import (
 from towerpack_dataflow.testing import check_dataflow
 
 
+@pytest.mark.long
+@pytest.mark.slow
 def test_conformance(capsys):
     check_dataflow(TestDataSpeed(DataFromList([[i] for i in range(9)]), size=3))
 
