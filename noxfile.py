@@ -381,6 +381,7 @@ def run_copied_tests(session: nox.Session, folder: str, files: Iterable[str] = (
     The options are `also` and those of `WORDS` as in sessions.toml, and `by`, a program with its arguments
     that runs pytest as a module.
     """
+    session.chdir(ROOT)  # the temporary directory is relative, and another suite may have run
     place = Path(session.create_tmp()).resolve() / "copy"
     shutil.rmtree(place, ignore_errors=True)
     for source in (folder, *options.pop("also", ())):

@@ -43,7 +43,7 @@ def test_random_numbers_train(run_image_example, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("layout", ["folders", "lists"])
+@pytest.mark.parametrize("layout", ["folders", pytest.param("lists", marks=pytest.mark.long)])
 def test_files_of_images_train(run_image_example, tmp_path, layout):
     rng, options = np.random.default_rng(0), []
     names = {

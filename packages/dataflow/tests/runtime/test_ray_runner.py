@@ -123,7 +123,9 @@ def test_a_killed_actor_changes_nothing(cluster, caplog):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("workers_after", [0, 1, 3])
+@pytest.mark.parametrize(
+    "workers_after", [0, *(pytest.param(number, marks=pytest.mark.long) for number in (1, 3))]
+)
 def test_as_they_are_made_they_come_once_also_after_a_stop(cluster, workers_after):
     def drawn(number, rng):
         return number, rng.random() + 0 * sum(range(number % 7 * 4000))  # so that they overtake each other

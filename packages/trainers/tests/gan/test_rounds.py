@@ -120,7 +120,7 @@ class See(Callback):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("d_steps", "g_steps"), [(1, 1), (2, 3)])
+@pytest.mark.parametrize(("d_steps", "g_steps"), [(1, 1), pytest.param(2, 3, marks=pytest.mark.long)])
 def test_callbacks_see_the_last_step_of_the_discriminator_and_change_nothing(
     kit, gan, configure, d_steps, g_steps
 ):

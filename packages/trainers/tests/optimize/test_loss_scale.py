@@ -170,6 +170,7 @@ def scaling():
     return DynamicLossScaleOptimizer(tf.train.MomentumOptimizer(0.1, 0.9), 2.0**26, growth_interval=100)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("towers", [1, 2])
 def test_training_in_float16_comes_close_to_float32(kit, configure, towers):

@@ -76,6 +76,7 @@ def test_processes_share_a_flow_and_keep_its_order():
         predictor.get_all_result()
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_an_error_in_the_making_of_a_model_has_its_type(tmp_path):
     nothing = SaverRestore(tmp_path / "nothing")

@@ -117,6 +117,8 @@ def test_between_copies_only_statistics_differ(kit, configure):
         assert all(values[name] == 0 for name in values if name not in moving)
 
 
+@pytest.mark.long
+@pytest.mark.slow
 def test_replicas_are_equal_when_a_checkpoint_is_written(kit, configure):
     """A resumed run, with replicas copied from the checkpoint, equals the uninterrupted one."""
 
@@ -196,6 +198,8 @@ def test_one_device_is_the_simple_trainer(kit, configure):
     assert values[0] == values[1]
 
 
+@pytest.mark.long
+@pytest.mark.slow
 def test_two_trainings_in_one_process(kit, configure):
     def train(devices, mode):
         kept = kit.Weights()

@@ -84,6 +84,7 @@ def test_the_training_that_follows_is_the_same(source):
     same(ended(make, measure=False), ended(make, measure=True))
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_resumed_training_is_the_same(tmp_path):
     SimpleTrainer(
@@ -106,6 +107,7 @@ def test_the_position_of_a_flow_is_restored():
     assert flow.state_dict() == position
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_several_towers():
     def make(**arguments):

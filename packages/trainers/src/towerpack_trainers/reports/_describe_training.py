@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 import os
 import platform
@@ -252,6 +253,7 @@ def _versions() -> list[tuple[str, str]]:
     return [(name, _version(name)) for name in _PACKAGES]
 
 
+@functools.cache  # it takes 2 ms, and they are listed at each training
 def _version(package: str) -> str:
     for name in (package, *_OTHER_NAMES.get(package, ())):
         with contextlib.suppress(metadata.PackageNotFoundError):
