@@ -4,7 +4,7 @@ The blocks of a page, by what stands after their backticks:
 
 - `python`: is run with names of its own; `python continuation` goes on with those of the blocks before it;
 - `python file=NAME`: is written to that file, for the blocks that follow;
-- `bash`: is run by bash, which stops at the first command that fails;
+- `bash`: is run by bash, which stops at the first command that fails; `TOWERPACK` is the repository;
 - `python not-run: REASON`, `bash not-run: REASON`: is shown alone;
 - `text output`, right after one of these: what it prints, as `printed` compares it; options that follow,
   such as `within=0.05`, allow differences.
@@ -148,7 +148,7 @@ def _bash(example: Example) -> str | None:
     """Runs bash, where `python` is the one that runs this."""
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     command = ["bash", "-euo", "pipefail", "-c", example.parsed.source]
-    env = {"TF_CPP_MIN_LOG_LEVEL": "3", **os.environ, "PATH": path}
+    env = {"TF_CPP_MIN_LOG_LEVEL": "3", **os.environ, "PATH": path, "TOWERPACK": str(ROOT)}
     done = subprocess.run(
         command, env=env, timeout=_SECONDS, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     )
