@@ -47,6 +47,7 @@ def test_the_demo_trains_resumes_and_predicts(run, tmp_path):
     assert sum("wrong" not in line for line in lines) >= 12
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_the_plain_loop(run, tmp_path):
     output, _ = run("plain_loop.py")

@@ -36,6 +36,7 @@ def test_mixed_images_of_files_train(run_image_example, image_example, tmp_path)
     assert run_image_example("cifar10_resnet.py", *options).startswith("accuracy ")
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_random_numbers_train(run_image_example, tmp_path):
     options = ["--data", tmp_path, "--epochs", 1, "--size", 16, "--width", 4, "--batch", 8, "--preact"]
@@ -65,6 +66,7 @@ def test_files_of_images_train(run_image_example, tmp_path, layout):
     assert re.fullmatch(r"accuracy [01]\.\d{4}", figure)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_photographs_with_drawn_edges_train(run_image_example, tmp_path):
     rng, data = np.random.default_rng(0), tmp_path / "BSR" / "BSDS500" / "data"

@@ -65,6 +65,15 @@ READERS = {
 }
 
 
+with_or_without_stage = pytest.mark.parametrize(
+    "stage",
+    [
+        pytest.param(lambda source: source, id="plain"),
+        pytest.param(StagingInput, id="staged", marks=pytest.mark.long),
+    ],
+)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("make_source", READERS.values(), ids=READERS)
 def test_sources_that_read_a_flow(make_source):
@@ -72,7 +81,7 @@ def test_sources_that_read_a_flow(make_source):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("stage", [lambda source: source, StagingInput], ids=["plain", "staged"])
+@with_or_without_stage
 def test_batches_taken_from_a_queue(stage):
     specs = [tf.TensorSpec([None, 2], tf.float32, "image"), tf.TensorSpec([None], tf.int32, "label")]
     batches = [[np.full([2, 2], k, "float32"), np.array([k, k + 1], "int32")] for k in range(3)]
@@ -80,7 +89,7 @@ def test_batches_taken_from_a_queue(stage):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("stage", [lambda source: source, StagingInput], ids=["plain", "staged"])
+@with_or_without_stage
 def test_datasets(stage):
     """An error of a flow inside of tf.data has TensorFlow's wording."""
     check_input_source(

@@ -40,6 +40,7 @@ with tf.Graph().as_default():
 """
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.timeout(120)
 def test_a_normal_end_prints_nothing_of_tensorflow():
