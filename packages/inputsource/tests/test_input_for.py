@@ -9,7 +9,14 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from towerpack_dataflow import BatchData, DataFromGenerator, DataFromList, MapData, MultiProcessRunner
+from towerpack_dataflow import (
+    BatchData,
+    DataFromArrays,
+    DataFromGenerator,
+    DataFromList,
+    MapData,
+    MultiProcessRunner,
+)
 from towerpack_inputsource import QueueInput, StagingInput, input_for
 from towerpack_inputsource.prefetch import in_itself
 
@@ -215,3 +222,31 @@ def test_gpus_get_staging():
 def test_an_iterator_is_refused():
     with pytest.raises(TypeError, match="allows only one pass"):
         input_for(iter([[1]]))
+
+
+def slow_rows(values, work=busy):
+    class SlowRows:
+        """A stored array that takes some milliseconds for each row."""
+
+        def __init__(self):
+            self.shape, self.dtype = values.shape, values.dtype
+
+        def __getitem__(self, rows):
+            read = values[rows]
+            for _ in range(len(read)):
+                work(0)
+            return read
+
+    return SlowRows()
+
+
+@pytest.mark.parametrize("slow", [False, True])
+def test_a_flow_of_blocks_is_measured_too(slow):
+    values = np.arange(60, dtype=np.int32)
+    flow = BatchData(DataFromArrays([slow_rows(values) if slow else values], shuffle=False), 2)
+    flow.seed(0)
+    source = input_for(flow)
+    datapoints, position = take(source, 40)
+    assert moved(source) is slow
+    assert np.array_equal(np.concatenate(datapoints), np.concatenate([values, values[:20]]))
+    assert position == {**flow.state_dict(), "epoch": 1, "index": 10}

@@ -7,8 +7,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from towerpack_dataflow import BatchData, DataFromArrays, FixedSizeData, RepeatedData, ShardData
-from towerpack_dataflow.testing import same
+from towerpack_dataflow import (
+    BatchData,
+    DataFromArrays,
+    DataFromList,
+    FixedSizeData,
+    RepeatedData,
+    ShardData,
+)
+from towerpack_dataflow.testing import check_dataflow, same
 
 
 class Rows:
@@ -127,3 +134,79 @@ def test_the_first_batch_waits_for_no_other_and_each_row_is_read_once():
     assert rows.read == 4
     list(iterator)
     assert rows.read == 1000
+
+
+def taken(flow, most, first=1):
+    """The datapoints of the blocks of a pass, and the state after each."""
+    datapoints, states = [], []
+    for block in flow.iter_blocks(most, first):
+        datapoints += [dict(zip(block, values)) for values in zip(*block.values())]
+        states += flow.last_states(len(datapoints) - len(states))
+    return datapoints, states
+
+
+@pytest.mark.parametrize("below", BELOW.values(), ids=BELOW)
+@settings(max_examples=25)
+@given(
+    size=st.integers(1, 60),
+    batch_size=st.integers(1, 8),
+    remainder=st.booleans(),
+    start=st.integers(0, 30),
+    most=st.integers(2, 9),
+    first=st.integers(1, 9),
+)
+def test_blocks_have_the_batches_and_the_states_of_single_ones(
+    below, size, batch_size, remainder, start, most, first
+):
+    flow = BatchData(below(size), min(batch_size, len(below(size))), remainder=remainder)
+    flow.seed(size)
+    begin = {**flow.state_dict(), "index": min(start, len(flow) - 1)}
+    flow.load_state_dict(begin)
+    expected = [(batch, flow.state_dict()) for batch in flow]
+    flow.load_state_dict(begin)
+    datapoints, states = taken(flow, most, first)
+    assert len(datapoints) == len(expected)
+    assert all(map(same, datapoints, (batch for batch, _ in expected)))
+    assert states == [state for _, state in expected]
+    assert flow.state_dict()["epoch"] == 1
+
+
+def test_flows_with_blocks_conform():
+    check_dataflow(BatchData(arrays(100), 3))
+    check_dataflow(BatchData(DataFromArrays([np.arange(20)]), 3, remainder=True))
+
+
+def test_blocks_begin_small_and_grow():
+    flow = BatchData(arrays(400), 4)
+    assert [len(block["y"]) for block in flow.iter_blocks(16)] == [1, 2, 4, 8, 16, 16, 16, 16, 16, 5]
+    assert [len(block["y"]) for block in flow.iter_blocks(16, 16)][:2] == [16, 16]
+
+
+def test_flows_without_blocks_start_no_pass():
+    class Own(BatchData):
+        def datapoint(self, epoch, index):
+            return [index]
+
+    large = BatchData(DataFromArrays([np.zeros((8, 1 << 16))]), 2)
+    for flow in (arrays(4), BatchData(DataFromList([[1], [2]]), 1, use_list=True), Own(arrays(9), 3), large):
+        flow.seed(0)
+        before = flow.state_dict()
+        assert flow.iter_blocks(8) is None
+        assert flow.state_dict() == before
+
+
+def test_an_error_within_a_block_follows_the_batches_before_it():
+    flow = BatchData(DataFromArrays([Rows(np.arange(40), damaged=[17])], shuffle=False), 2)
+    received = []
+    with pytest.raises(OSError, match="a damaged chunk"):
+        for [block] in flow.iter_blocks(8, 8):
+            received += block.tolist()
+    assert received == [[number, number + 1] for number in range(0, 16, 2)]
+    assert flow.state_dict()["index"] == 8
+
+
+def test_the_numbers_of_a_block_are_above_zero():
+    flow = BatchData(arrays(4), 2)
+    for most, first in ((0, 1), (2, 0), (True, 1)):
+        with pytest.raises(ValueError, match=r"most|first"):
+            flow.iter_blocks(most, first)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, final
 
 from towerpack_dataflow import (
@@ -124,6 +124,38 @@ class MeasuredFlow:
         self._held = origin
         return self._pass(head, rest)
 
+    def iter_blocks(self, most: int, first: int) -> Iterator[Any] | None:
+        """Starts the next pass in blocks, if the flow makes them; see `DataFlow.iter_blocks`."""
+        blocks = None if self.in_worker else self.reads.iter_blocks(most, first)
+        if blocks is None or self._decided:
+            return blocks
+        self._decided = True
+        return self._measured_blocks(blocks)
+
+    def last_states(self, count: int) -> list[Any]:
+        """Returns the positions after each of the last `count` datapoints."""
+        states: list[Any] = self._now.last_states(count)
+        return states
+
+    def _measured_blocks(self, blocks: Iterator[Any]) -> Iterator[Any]:
+        given, measured, seconds = 0, 0, 0.0
+        while given < _MOST_TO_MEASURE:
+            began = time.thread_time()
+            block = next(blocks, None)
+            if block is None:
+                return
+            count = len(next(iter(_components(block))))
+            if given:  # the first one opens files and imports modules
+                measured, seconds = measured + count, seconds + time.thread_time() - began
+            given += count
+            yield block
+        if measured and seconds >= _HOLDS_UP_STEPS * measured:
+            rest = self._beside_steps(iter(()), seconds / measured)
+            if self.in_worker:
+                yield from map(_block_of, rest)
+                return
+        yield from blocks
+
     def _pass(self, head: _Head, rest: Iterator[Any]) -> Iterator[Any]:
         for datapoint, position in head.given:
             self._held = position
@@ -164,6 +196,16 @@ class MeasuredFlow:
             runner.lend_read_only()
         self._now = runner
         return iter(runner)
+
+
+def _components(datapoint: Any) -> Iterable[Any]:
+    return datapoint.values() if isinstance(datapoint, Mapping) else datapoint
+
+
+def _block_of(datapoint: Any) -> Any:
+    """Returns a block with one datapoint."""
+    stacks = [component[None] for component in _components(datapoint)]
+    return dict(zip(datapoint, stacks)) if isinstance(datapoint, Mapping) else stacks
 
 
 _PARALLEL = (

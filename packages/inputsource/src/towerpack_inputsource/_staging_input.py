@@ -209,6 +209,9 @@ class _RoundReader:
     def read(self) -> Any:
         return self.dequeue()
 
+    def read_block(self) -> None:
+        return None
+
     def checked(self, datapoint: Any) -> list[Array]:
         return list(datapoint)
 

@@ -5,7 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from towerpack_dataflow import BatchData, DataFromArrays
+from towerpack_inputsource import DatapointTypeError
 from towerpack_inputsource.prefetch import Activity, BufferClosed, FlowReader, PrefetchLoop
+from towerpack_inputsource.specs import Component, compile_check
 from towerpack_inputsource.testing import FlowFailure, ListFlow
 
 
@@ -16,10 +19,11 @@ class Closed(Exception):
 class Stacks:
     """A loop into a list, and the number of datapoints in each put."""
 
-    def __init__(self, flow, most, in_flight=None, infinite=False):
+    def __init__(self, flow, most, in_flight=None, infinite=False, check_block=None):
         self.values = []
         self.puts = []
-        reader = FlowReader(flow, infinite, lambda datapoint: list(map(np.asarray, datapoint)))
+        check = lambda datapoint: list(map(np.asarray, datapoint))  # noqa: E731
+        reader = FlowReader(flow, infinite, check, check_block=check_block, most=most)
         self.loop = PrefetchLoop(
             reader,
             reader.restart(),
@@ -143,3 +147,67 @@ def test_a_stack_into_a_closed_buffer():
     stacks.loop._collector._put_many = put
     with pytest.raises(BufferClosed):
         list(stacks.loop.puts())
+
+
+def batches(size, batch_size=3, values=None):
+    return BatchData(DataFromArrays([np.arange(size) if values is None else values]), batch_size)
+
+
+INTS = compile_check([Component("x", np.dtype(np.int64), (None, None))])
+
+
+@given(st.integers(3, 80), st.integers(2, 16), st.integers(0, 25))
+def test_blocks_of_a_flow_arrive_as_its_datapoints_do(size, most, start):
+    def read(check_block):
+        flow = batches(size)
+        flow.seed(5)
+        flow.load_state_dict({**flow.state_dict(), "index": min(start, len(flow))})
+        stacks = Stacks(flow, most, infinite=True, check_block=check_block)
+        for _ in stacks.loop.puts():
+            if len(stacks.values) > 60:
+                stacks.loop.stop()
+        values = [value.tolist() for value in stacks.values[:60]]
+        return values, [stacks.loop.position(count) for count in range(60)]
+
+    assert read(INTS) == read(None)
+
+
+def test_a_flow_may_leave_its_blocks_between_passes():
+    class Moving:
+        """Like a flow that is moved to a worker after its first pass."""
+
+        def __init__(self, flow):
+            self.reads, self.passes = flow, 0
+
+        def __iter__(self):
+            return iter(self.reads)
+
+        def iter_blocks(self, most, first):
+            self.passes += 1
+            return self.reads.iter_blocks(most, first) if self.passes == 1 else None
+
+        def last_states(self, count):
+            return self.reads.last_states(count)
+
+    stacks = Stacks(Moving(batches(30)), 4, infinite=True, check_block=INTS)
+    for _ in stacks.loop.puts():
+        if len(stacks.values) > 25:
+            stacks.loop.stop()
+    for number in (0, 10):
+        assert sorted(np.concatenate(stacks.values[number : number + 10]).tolist()) == list(range(30))
+
+
+def test_an_invalid_datapoint_of_a_block_is_named():
+    values = np.arange(60, dtype=np.int64)
+    values[31] = 2**40
+    flow = BatchData(DataFromArrays([values], shuffle=False), 2)
+    checks = [compile_check([Component("x", np.dtype(np.int32), shape)]) for shape in ((2,), (None, 2))]
+    reader = FlowReader(flow, False, checks[0], check_block=checks[1], most=8)
+    reader.restart()
+    received = []
+    with pytest.raises(DatapointTypeError, match=r"Datapoint 15 \(number 15 of pass 0"):
+        while True:
+            block = reader.read_block()
+            received += block[0][0].tolist() if block else [reader.dequeue()[0].tolist()]
+    assert received == [[number, number + 1] for number in range(0, 30, 2)]
+    assert reader.position()["index"] == 16

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
+from towerpack_dataflow import BatchData, DataFromArrays
 from towerpack_inputsource import (
     DatapointShapeError,
     EmptyFlowError,
@@ -457,3 +458,37 @@ def test_a_full_queue_is_refilled_after_any_takes():
             for _ in range(burst):
                 assert session.run(n) == taken % 400
                 taken += 1
+
+
+@pytest.mark.parametrize("capacity", [None, 8, 5, 2])
+def test_batches_that_come_in_blocks_are_taken_one_by_one(capacity):
+    def made():
+        flow = BatchData(DataFromArrays({"x": np.arange(120).reshape(40, 3), "n": np.arange(40)}), 4)
+        flow.seed(2)
+        return flow
+
+    specs = [tf.TensorSpec([None], tf.int32, "n"), tf.TensorSpec([None, 3], tf.int64, "x")]
+    single = made()
+    expected = [(batch["n"].tolist(), single.state_dict()) for _ in range(3) for batch in single]
+    source, n = build(made(), specs, capacity=capacity)
+    with running(source) as session:
+        for number, (batch, _) in enumerate(expected, 1):
+            assert session.run(n).tolist() == batch
+            assert source.state_dict()["flow"]["index"] == (number - 1) % 10 + 1
+    assert source.state_dict()["flow"] == {**expected[-1][1]}
+
+
+def test_arrays_without_elements_and_strings_come_one_by_one():
+    flow = BatchData(
+        DataFromArrays([np.zeros((6, 0), np.float32), np.array(list("abcdef"))], shuffle=False), 2
+    )
+    specs = [tf.TensorSpec([2, 0], tf.float32, "x"), tf.TensorSpec([2], tf.string, "t")]
+    source = QueueInput(flow, infinite=False)
+    source.setup(specs)
+    _, text = source.get_input_tensors()
+    with running(source) as session:
+        assert session.run(text).tolist() == [b"a", b"b"]
+    with tf.Graph().as_default():
+        source, x = build(BatchData(DataFromArrays([np.zeros((6, 0), np.float32)]), 2), specs[:1])
+        with running(source) as session:
+            assert [session.run(x).shape for _ in range(9)] == [(2, 0)] * 9

@@ -381,6 +381,17 @@ def test_steps_run_one_by_one_first(calls):
     assert last.counters == (129, 130, 130)
 
 
+@pytest.mark.parametrize(("several", "one"), [(1.0, 1.1), (1.3, 1.0), (1.0, 1.5)])
+def test_several_threads_run_the_steps_only_if_they_gain_much(several, one):
+    trial = SpeedTrial(2)
+    for _ in range(SpeedTrial.SINGLES):
+        trial.note_single(2e-3)
+    while trial.is_faster is None:
+        trial.note_several((several, one)[trial.next_way] * 1e-2, 10)
+    assert trial.is_faster
+    assert trial.fastest_way == (0 if one > 1.2 * several else 1)
+
+
 def test_single_steps_are_kept_if_they_are_faster(fused, monkeypatch):
     monkeypatch.setattr(SpeedTrial, "is_faster", False)
     last = Last()

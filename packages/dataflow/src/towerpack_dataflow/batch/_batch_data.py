@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import _argument_checks as arguments
 from .._errors import ArgumentError
-from ..flow._columns import Columns
+from ..flow._columns import Columns, alone
 from ..flow._epoch import Epoch
 from ..flow._trace import Origin
 from ..flow._tree_fingerprint import known_length
@@ -22,6 +22,8 @@ from ._host_share import first_number, hosts_of
 
 __all__ = ["BatchData", "checked_batch_size"]
 
+# Larger blocks leave the processor's cache before they are used.
+_BYTES_OF_BLOCK = 2**18
 _NOT_COPIED = frozenset({"_memory", "_read_only"})
 
 
@@ -148,6 +150,33 @@ class BatchData(ProxyDataFlow):
             record_origin(error, self)
             raise
 
+    def _blocks(self, epoch: Epoch, start: int, most: int, first: int) -> Iterator[tuple[Any, int]] | None:
+        columns = self._columns_below()
+        if columns is None or type(self._own_memory()) is not BufferPool:
+            return None
+        most = min(most, columns.most_at_once(self._batch_size, _BYTES_OF_BLOCK))
+        return self._gathered_blocks(columns, epoch, start, most, min(first, most)) if most > 1 else None
+
+    def _gathered_blocks(
+        self, columns: Columns, epoch: Epoch, start: int, most: int, first: int
+    ) -> Iterator[tuple[Any, int]]:
+        """Yields blocks of batches written by the flow below, each with its number of batches."""
+        size, below = self._batch_size, self._below(epoch)
+        try:
+            for wanted in self._index_ranges(epoch, start, most, first):
+                whole = wanted[: len(wanted) // size * size]
+                if whole and (rows := columns.gathered(below, whole)) is not None:
+                    yield columns.divided(rows, size), len(whole) // size
+                    wanted = wanted[len(whole) :]
+                for low in range(0, len(wanted), size):  # a smaller batch, or those around one that fails
+                    numbers = wanted[low : low + size]
+                    rows = [np.empty(shape, dtype) for shape, dtype in columns.rows(len(numbers))]
+                    batch = columns.batch(below, numbers, rows)
+                    yield alone(self._stacked(below, numbers) if batch is None else batch), 1
+        except Exception as error:
+            record_origin(error, self)
+            raise
+
     def _stacked(self, below: Epoch, wanted: range) -> Any:
         """Returns a batch of datapoints that have no common layout."""
         return self.aggregate_batch([self.ds._datapoint(below, number) for number in wanted])
@@ -156,11 +185,14 @@ class BatchData(ProxyDataFlow):
         """Returns the number of the first datapoint of a batch."""
         return first_number(self.ds, epoch, index, self._batch_size)
 
-    def _index_ranges(self, epoch: Epoch, start: int, most: int = 1) -> Iterator[range]:
-        """Yields the numbers of the datapoints from batch `start` on: of one batch, of 2, 4, up to `most`."""
+    def _index_ranges(self, epoch: Epoch, start: int, most: int = 1, first: int = 1) -> Iterator[range]:
+        """Yields the numbers of the datapoints from batch `start` on: of `first` batches, then up to `most`.
+
+        Each range has up to twice as many as the one before.
+        """
         low, size, length = self._first(epoch, start), self._batch_size, known_length(self.ds)
         stop = length if length is None or self._remainder else length - (length - low) % size
-        count = 1
+        count = first
         while stop is None or low < stop:
             high = low + size * count
             yield range(low, high if stop is None else min(high, stop))

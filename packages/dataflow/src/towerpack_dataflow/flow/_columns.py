@@ -16,6 +16,7 @@ __all__ = [
     "Columns",
     "Field",
     "NoColumnsError",
+    "alone",
     "assembled",
     "datapoint_size",
     "duration",
@@ -86,10 +87,15 @@ class Columns(NamedTuple):
             return None
         return rows
 
-    def most_at_once(self, batch_size: int) -> int:
+    def most_at_once(self, batch_size: int, most_bytes: int = _BYTES_AT_ONCE) -> int:
         """Returns the maximum number of batches to gather in one call: several if they are small."""
         size = sum(prod(shape) * dtype.itemsize for shape, dtype in self.rows(batch_size))
-        return min(max(_BYTES_AT_ONCE // max(size, 1), 1), _MOST_AT_ONCE)
+        return min(max(most_bytes // max(size, 1), 1), _MOST_AT_ONCE)
+
+    def divided(self, rows: Sequence[np.ndarray], batch_size: int) -> Any:
+        """Returns a block of batches with these rows; their number is a multiple of the batch size."""
+        batches = len(rows[0]) // batch_size
+        return self.assembled([each.reshape(batches, batch_size, *each.shape[1:]) for each in rows])
 
     def assembled(self, components: Sequence[np.ndarray]) -> Any:
         """Returns a batch with these components."""
@@ -104,6 +110,13 @@ def assembled(kind: type[Any], keys: Sequence[Any], values: Sequence[Any]) -> An
         return list(values)
     make = getattr(kind, "_make", tuple)  # a named tuple keeps its names
     return make(values)
+
+
+def alone(batch: Any) -> Any:
+    """Returns a block with one batch."""
+    keyed = isinstance(batch, dict)
+    values = [value[None] for value in (batch.values() if keyed else batch)]
+    return assembled(type(batch), list(batch) if keyed else (), values)
 
 
 def number_kind(kind: type) -> type | None:

@@ -11,7 +11,7 @@ from .._errors import FlowDefinitionError, NotAddressableError, UnknownLengthErr
 from . import _flow_state
 from ._columns import Columns
 from ._epoch import Epoch, Position, draw_seed
-from ._flow_state import begin
+from ._flow_state import begin, begin_blocks
 from ._node import Effect, find_flows, kept_attributes, set_attributes
 from ._trace import Origin, Trace
 from ._tree_fingerprint import kept_numbers, tree_text
@@ -297,6 +297,43 @@ class DataFlow:
             for child in self.children():
                 child.lend_read_only()
 
+    def iter_blocks(self, most: int, first: int = 1) -> Iterator[Any] | None:
+        """Starts the next pass, like `iter(flow)`, and yields several datapoints at a time, stacked.
+
+        Some flows make many small datapoints in the time of one; input sources read those in blocks. A block
+        has the type of a datapoint, and one more axis in each component: the number of the datapoint in it.
+        The blocks of a pass contain its datapoints in order, and are never written to again.
+
+        Args:
+            most: the maximum number of datapoints in a block.
+            first: the maximum in the first block; each block may have twice as many as the one before.
+
+        Returns:
+            The blocks; None if this flow makes single datapoints. Then no pass is started.
+
+        Raises:
+            ArgumentError: a number is not an integer from 1 up.
+
+        Example:
+            >>> import numpy as np
+            >>> from towerpack_dataflow import BatchData, DataFromArrays
+            >>> flow = BatchData(DataFromArrays([np.arange(8)], shuffle=False), 2)
+            >>> [numbers.tolist() for (numbers,) in flow.iter_blocks(2, first=2)]
+            [[[0, 1], [2, 3]], [[4, 5], [6, 7]]]
+        """
+        return begin_blocks(self, arguments.count("most", most), arguments.count("first", first))
+
+    def last_states(self, count: int) -> list[dict[str, Any]]:
+        """Returns the states after each of the last `count` datapoints of the current pass, in order.
+
+        The last one is `state_dict()`. It is for readers of `iter_blocks()`.
+
+        Args:
+            count: at most the number of datapoints that the current iterator has given.
+        """
+        state = self.state_dict()
+        return [*({**state, "index": state["index"] - back} for back in range(count - 1, 0, -1)), state]
+
     def __repr__(self) -> str:
         """Shows the tree below, with non-default arguments and the sizes of data."""
         return tree_text(self, DataFlow)
@@ -315,6 +352,13 @@ class DataFlow:
 
     def _columns(self) -> Columns | None:
         """Returns the layout of batches that the flow fills itself; such a flow is addressable or endless."""
+        return None
+
+    def _blocks(self, epoch: Epoch, start: int, most: int, first: int) -> Iterator[tuple[Any, int]] | None:
+        """Returns the blocks of a pass from number `start` on, each with its number of datapoints.
+
+        It returns `None` if single datapoints are as fast.
+        """
         return None
 
     def _below(self, epoch: Epoch, place: int = 0, number: int | None = None) -> Epoch:

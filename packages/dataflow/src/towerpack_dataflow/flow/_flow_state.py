@@ -19,6 +19,7 @@ __all__ = [
     "Tree",
     "at",
     "begin",
+    "begin_blocks",
     "dump",
     "lengths",
     "load",
@@ -300,10 +301,7 @@ lengths = _Lengths()
 
 def begin(flow: Node) -> Iterator[Any]:
     """Starts the next pass with this flow as the root."""
-    if not flow._ready:
-        walk(flow)  # refuses a tree with a circle
-        flow.reset_state()
-        flow._ready = True
+    _make_ready(flow)
     outer = running.get()
     if outer is not None and not outer.places(flow):
         return _counted(flow, Position(outer.begin(flow)))
@@ -313,8 +311,42 @@ def begin(flow: Node) -> Iterator[Any]:
     return _counted(flow, flow._position)
 
 
+def begin_blocks(flow: Node, most: int, first: int) -> Iterator[Any] | None:
+    """Starts the next pass with this flow as the root, in blocks; see `DataFlow.iter_blocks`."""
+    _make_ready(flow)
+    if running.get() is not None:
+        return None
+    position = position_of(flow).next_pass(flow._seed)
+    if position.index and flow.addressable and position.index >= len(flow):
+        return None  # `_rest` ends that pass, or raises
+    blocks = flow._blocks(position.epoch, position.index, most, first)
+    if blocks is None:
+        return None
+    position.started, flow._position = True, position
+    return _counted_blocks(flow, position, blocks)
+
+
+def _make_ready(flow: Node) -> None:
+    if not flow._ready:
+        walk(flow)  # refuses a tree with a circle
+        flow.reset_state()
+        flow._ready = True
+
+
+def _counted_blocks(flow: Node, position: Position, blocks: Iterator[tuple[Any, int]]) -> Iterator[Any]:
+    """Runs one pass over the root of a tree in blocks, and counts their datapoints."""
+    try:
+        for block, count in blocks:
+            position.index += count
+            yield block
+    except Exception as error:
+        explain(error, flow, position)
+        raise
+    position.finish(flow._seed)
+
+
 def _counted(flow: Node, position: Position) -> Iterator[Any]:
-    """Runs one pass over the root of a tree: the only place where datapoints are counted."""
+    """Runs one pass over the root of a tree, and counts its datapoints."""
     try:
         index = position.index
         for datapoint in _rest(flow, position):

@@ -110,6 +110,10 @@ class Node(Protocol):
 
     def _datapoints(self, epoch: Epoch, start: int) -> Iterator[Any]: ...
 
+    def _blocks(
+        self, epoch: Epoch, start: int, most: int, first: int
+    ) -> Iterator[tuple[Any, int]] | None: ...
+
     def identity(self) -> Mapping[str, bool | int | str]:
         """Returns the settings that states belong to."""
 

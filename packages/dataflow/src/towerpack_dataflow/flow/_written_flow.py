@@ -75,6 +75,9 @@ class WrittenFlow:
     def _columns(self) -> None:
         return None
 
+    def _blocks(self, epoch: Epoch, start: int, most: int, first: int) -> None:
+        return None
+
     def _datapoint(self: Any, epoch: Epoch, index: int) -> Any:
         return copy_container(self.datapoint(epoch, index))
 

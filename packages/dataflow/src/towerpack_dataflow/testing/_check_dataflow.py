@@ -53,6 +53,7 @@ def shortened(value: Any) -> str:
 _SEED = 20_000
 _STATE_BYTES = 1024
 _MADE_TOGETHER = 16
+_IN_BLOCK = 4
 _TAKEN_LIVE = 8
 _REUSED = (
     "A datapoint must not change later: does the flow, or a function in it, write each one into the same "
@@ -66,7 +67,8 @@ def check_dataflow(flow: Any, *, limit: int = 200, positions: int = 12) -> None:
     Passes are repeatable by their seed, their length is `len()`, `reset_state()` may be called at any time,
     an iterator left early does not disturb the next pass, a state taken at any position and loaded into a
     copy yields the rest of the pass, a copy by cloudpickle has the original's position, changing a datapoint
-    in place changes nothing in the flow, and a datapoint stays unchanged when later ones are made.
+    in place changes nothing in the flow, a datapoint stays unchanged when later ones are made, and blocks of
+    datapoints, if the flow makes them, contain the same datapoints and have the same states.
 
     The datapoints of a live flow (`flow.live`) cannot be read again. The check takes at most 8 datapoints of
     such a flow; its state must be JSON and loadable.
@@ -98,6 +100,7 @@ def check_dataflow(flow: Any, *, limit: int = 200, positions: int = 12) -> None:
     _check_states(make, expected, limit, positions)
     _check_unshared(make, expected, limit)
     _check_kept(make, expected, limit)
+    _check_blocks(make, expected, limit)
     _check_random_access(make, expected)
     if not _is_factory(flow):
         _check_copy_in_mid_pass(make, expected, limit)
@@ -263,6 +266,36 @@ def _check_kept(make: Make, expected: Passes, limit: int) -> None:
     if getattr(flow, "addressable", False):
         count = min(len(expected[0]), _MADE_TOGETHER)
         _expect([flow.datapoint(0, index) for index in range(count)], expected[0][:count], what, why)
+
+
+def _check_blocks(make: Make, expected: Passes, limit: int) -> None:
+    flow, single = make(), make()
+    for number, first in ((0, 1), (1, _IN_BLOCK)):
+        blocks = flow.iter_blocks(_IN_BLOCK, first) if hasattr(flow, "iter_blocks") else None
+        if blocks is None:
+            return
+        received: list[Any] = []
+        states: list[Any] = []
+        for block in blocks:
+            received += copy.deepcopy(_divided(block))
+            states += flow.last_states(len(received) - len(states))
+            if len(received) >= limit:
+                break
+        what = f"pass {number} in blocks"
+        why = "iter_blocks() gives the datapoints of iter(), stacked."
+        _expect(received[:limit], expected[number], what, why)
+        if [single.state_dict() for _ in islice(single, limit)] != states[:limit]:
+            raise ConformanceError(
+                f"{what}: last_states() differs from the states of the same pass by iter()"
+            )
+
+
+def _divided(block: Any) -> list[Any]:
+    """Returns the datapoints of a block."""
+    if isinstance(block, dict):
+        return [dict(zip(block, values)) for values in zip(*block.values())]
+    make = getattr(type(block), "_make", type(block))  # a named tuple keeps its names
+    return [make(values) for values in zip(*block)]
 
 
 def _check_live(make: Make) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, NoReturn, Protocol, final
 
@@ -28,6 +29,7 @@ __all__ = [
     "is_live",
     "is_sharded",
     "loaded_position",
+    "makes_blocks",
     "needs_no_training",
     "no_state",
     "refit_position",
@@ -270,6 +272,9 @@ class Reader(Protocol):
     def read(self) -> Any:
         """Returns the next datapoint before its check; otherwise like `dequeue`."""
 
+    def read_block(self) -> tuple[list[Array], list[Position]] | None:
+        """Returns the next datapoints stacked, with their positions; None if `read` gives the next one."""
+
     def checked(self, datapoint: Any) -> list[Array]:
         """Returns the arrays of the last datapoint read."""
 
@@ -278,6 +283,18 @@ class Reader(Protocol):
 
     def release(self) -> None:
         """Releases the resources of the pass after the end of the loop."""
+
+
+def makes_blocks(flow: Any) -> bool:
+    """Returns whether a flow may give several datapoints at a time, by `DataFlow.iter_blocks`."""
+    return isinstance(in_itself(flow), DataFlow) and hasattr(flow, "iter_blocks") and not is_live(flow)
+
+
+def _datapoints_in(block: Any) -> list[Any]:
+    """Returns the datapoints of a block."""
+    if isinstance(block, Mapping):
+        return [dict(zip(block, values)) for values in zip(*block.values())]
+    return list(zip(*block))
 
 
 @final
@@ -293,6 +310,8 @@ class FlowReader:
             raises a `FlowEndError` instead, so that it is not lost.
         reads_as_loss: exceptions after which a session restarts with new values of the variables; if a flow
             raises one, the reader raises a `FlowPreemptionError` instead.
+        check_block: converts a block of `DataFlow.iter_blocks` likewise; None to read single datapoints.
+        most: the maximum number of datapoints in a block.
     """
 
     def __init__(
@@ -302,16 +321,21 @@ class FlowReader:
         check: Callable[[Any], list[Array]],
         reads_as_end: Errors = (),
         reads_as_loss: Errors = (),
+        check_block: Callable[[Any], list[Array]] | None = None,
+        most: int = 1,
     ) -> None:
         self._flow = flow
         self._reads_as_end = reads_as_end
         self._reads_as_loss = reads_as_loss
         self._infinite = infinite
         self._check = check
+        self._check_block, self._most = check_block, most
         # A live flow has no position: its state is read when a state is saved, not with each datapoint.
         self._live = is_live(flow)
         self._save: Callable[[], Position] = no_state if self._live else state_of(flow)
-        self._datapoints: Iterator[Any] = iter(())
+        self._datapoints: Iterator[Any] = iter(())  # or blocks of them
+        self._in_blocks = False
+        self._rest: deque[Any] = deque()  # datapoints that were read and not given yet
         self._resumed = self._pass_may_be_empty = False
         self._pass_number = 0
         self._in_run = 0
@@ -353,6 +377,7 @@ class FlowReader:
         """
         read_in_pass = self._in_pass
         self._in_run = self._in_pass = self._pass_number = 0
+        self._rest.clear()
         try:
             if position is not None:
                 self._flow.load_state_dict(position)  # type: ignore[attr-defined]
@@ -384,8 +409,49 @@ class FlowReader:
             FlowEndError: the flow raised one of `reads_as_end`.
             FlowPreemptionError: the flow raised one of `reads_as_loss`.
         """
+        if self._rest:
+            datapoint = self._rest.popleft()
+        else:
+            datapoint = self._next_read()
+            if self._in_blocks:
+                self._rest.extend(_datapoints_in(datapoint))
+                datapoint = self._rest.popleft()
+        self._in_run += 1
+        self._in_pass += 1
+        return datapoint
+
+    def read_block(self) -> tuple[list[Array], list[Position]] | None:
+        """Returns the next datapoints as one array per component, stacked, with the position after each.
+
+        Returns:
+            None if the next datapoint must be read alone: the flow makes single ones, or this one is invalid
+            or empty.
+
+        Raises:
+            Exception: the errors of `read`.
+        """
+        if self._check_block is None or self._rest:
+            return None
+        block = self._next_read()
+        if not self._in_blocks:
+            self._rest.append(block)
+            return None
         try:
-            datapoint = self._next()
+            arrays = self._check_block(block)
+        except DatapointError:
+            arrays = []  # the check of each datapoint finds the invalid one
+        if not arrays or not all(array.size for array in arrays):
+            self._rest.extend(_datapoints_in(block))
+            return None
+        count = len(arrays[0])
+        self._in_run += count
+        self._in_pass += count
+        return arrays, self._flow.last_states(count)  # type: ignore[attr-defined]
+
+    def _next_read(self) -> Any:
+        """Returns the next datapoint or block; errors are those of `read`."""
+        try:
+            return self._next()
         except StopIteration:
             raise
         except DataFlowTerminated as error:
@@ -393,9 +459,6 @@ class FlowReader:
             raise StopIteration from error
         except Exception as error:
             self._reraise(error)
-        self._in_run += 1
-        self._in_pass += 1
-        return datapoint
 
     def checked(self, datapoint: Any) -> list[Array]:
         """Returns the last datapoint read, as the arrays to feed.
@@ -410,6 +473,8 @@ class FlowReader:
 
     def position(self) -> Position:
         """Returns the position after the last datapoint taken."""
+        if self._rest and self._in_blocks:
+            return self._flow.last_states(len(self._rest) + 1)[0]  # type: ignore[attr-defined]
         return self._save()
 
     def _where(self, back: int = 0) -> str:
@@ -452,7 +517,11 @@ class FlowReader:
 
     def _start_pass(self) -> None:
         self._in_pass = 0
-        self._datapoints = iter(self._flow)
+        blocks = None
+        if self._check_block is not None:  # a small first block of a run, so that its first step can begin
+            blocks = self._flow.iter_blocks(self._most, self._most if self._in_run else 1)  # type: ignore[attr-defined]
+        self._in_blocks = blocks is not None
+        self._datapoints = iter(self._flow) if blocks is None else blocks
 
     def _first_of_next_pass(self) -> Any:
         while self._in_pass or self._pass_may_be_empty:

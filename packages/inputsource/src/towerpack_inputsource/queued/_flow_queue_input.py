@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, final
 
@@ -26,12 +26,13 @@ from ..prefetch import (
     is_endless,
     is_sharded,
     loaded_position,
+    makes_blocks,
     needs_no_training,
     refit_position,
     seed_flow,
     unread_state,
 )
-from ..specs import compile_check, component_of, with_batch_size
+from ..specs import Array, compile_check, component_of, with_batch_size
 
 __all__ = ["FlowQueueInput", "QueueOps", "ZMQInput", "default_capacity"]
 
@@ -182,6 +183,14 @@ def _as_list(tensors: Any) -> list[tf.Tensor]:
     return list(tensors) if isinstance(tensors, (list, tuple)) else [tensors]
 
 
+def _block_check(specs: Sequence[tf.TensorSpec]) -> Callable[[Any], list[Array]] | None:
+    """Returns the check of a block of datapoints; None if they may not have equal shapes, or have strings."""
+    if any(spec.shape.rank is None or spec.dtype == tf.string for spec in specs):
+        return None
+    components = map(component_of, specs)
+    return compile_check([each._replace(shape=(None, *(each.shape or ()))) for each in components])
+
+
 # A put is at most this part of the queue, so that steps find datapoints in it meanwhile.
 _PARTS_OF_QUEUE, _MOST_STACKED = 4, 64
 
@@ -262,7 +271,11 @@ class FlowQueueInput(InputSource):
             capacity = default_capacity(put) if self._capacity is None else self._capacity
             self._ops = QueueOps(put, self._queue, capacity, type(self).__name__)
         check = compile_check([component_of(spec) for spec in put])
-        self._reader = FlowReader(self._flow, self.infinite, check, END_OF_DATA, LOST_SESSION)
+        most = self._most_in_put()
+        check_block = _block_check(put) if most > 1 and makes_blocks(self._flow) else None
+        self._reader = FlowReader(
+            self._flow, self.infinite, check, END_OF_DATA, LOST_SESSION, check_block, most
+        )
 
     def _flows_read(self) -> Sequence[Any]:
         return (self._flow,)
@@ -310,7 +323,7 @@ class FlowQueueInput(InputSource):
 
     def _most_in_put(self) -> int:
         """Returns the maximum number of datapoints in one put; 1 if a flow may wait for the training."""
-        capacity = self._ops.capacity
+        capacity = self._ops.capacity if self._ops.enqueue_many is not None else None
         if capacity is None or not needs_no_training(self._flow):
             return 1
         return max(1, min(capacity // _PARTS_OF_QUEUE, _MOST_STACKED))

@@ -46,7 +46,7 @@ _IS_FILLED, _FEWEST_PLACES = 0.5, 4
 # Reading the clock twice in each step costs time, and samples are sufficient. They are few, since for
 # TensorFlow a step with another fetch is another graph, with memory in no cache, and takes longer.
 _SAMPLES_PER_EPOCH = 3
-_SHORTEST_PERIOD, _LONGEST_PERIOD = 20, 200  # steps from one sample to the next
+_SHORTEST_PERIOD, _LONGEST_PERIOD = 20, 2000  # steps from one sample to the next
 
 
 class Bottleneck(enum.Enum):
@@ -117,7 +117,7 @@ class InputReport(Callback):
     chance.
 
     The waiting time of a step is measured in the graph, by two clocks before and after the first tower's
-    input, in about three steps of an epoch: more in an epoch of over 600 steps, fewer in one of under 60.
+    input, in about three steps of an epoch: more in an epoch of over 6,000 steps, fewer in one of under 60.
     The fill level of the queue is recorded at the same time; the medians count. A sample may be the single
     step after a call of several steps, when the queue had time to fill: the steps within the call waited as
     long or longer.

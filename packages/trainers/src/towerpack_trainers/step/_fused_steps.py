@@ -113,6 +113,9 @@ _BLOCK = 10
 # Longer steps gain nothing.
 _LONGEST_STEP = 0.02  # seconds
 _ABOUT_EQUAL = 1.02
+# Two threads that pass small ops to each other keep two processors busy. The trial does not show that these
+# are missing elsewhere: its datapoints were made before.
+_SIMILAR = 1.2
 
 
 @final
@@ -124,7 +127,8 @@ class SpeedTrial:
     steps leave it more processor time.
 
     Args:
-        ways: the number of ways to make several steps, which take turns.
+        ways: the number of ways to make several steps, which take turns; each has fewer threads than the one
+            before.
 
     Attributes:
         SINGLES: the number of single steps before calls of several steps are tried.
@@ -152,8 +156,9 @@ class SpeedTrial:
 
     @property
     def fastest_way(self) -> int:
-        """The number of the fastest way so far."""
-        return self._shortest.index(min(self._shortest))
+        """The number of the fastest way so far; of several about as fast, that with the fewest threads."""
+        longest = _SIMILAR * min(self._shortest)
+        return max(way for way, seconds in enumerate(self._shortest) if seconds <= longest)
 
     @property
     def has_singles(self) -> bool:

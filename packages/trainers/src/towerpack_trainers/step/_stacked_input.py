@@ -78,8 +78,9 @@ class StackedInput:
             count = tf.clip_by_value(size, fewest, limit)
             dtypes = [tensor.dtype for tensor in self._dequeue.outputs]
             self._stacks = tf.raw_ops.QueueDequeueUpToV2(handle=self._queue, n=count, component_types=dtypes)
-            self._count: tf.Tensor = tf.shape(self._stacks[0])[0]  # fewer at the end of the data
-        return self._count
+            taken: tf.Tensor = tf.shape(self._stacks[0])[0]  # fewer at the end of the data
+            self._last = taken - 1
+        return taken
 
     def of_iteration(self, number: tf.Tensor | int) -> list[tf.Tensor]:
         """Returns the values of the replaced tensors.
@@ -91,6 +92,6 @@ class StackedInput:
             values = [tf.gather(stack, number) for stack in self._stacks]
             for value, tensor in zip(values, self._dequeue.outputs):
                 value.set_shape(tensor.shape)
-            left = self._count - 1 - number
+            left = self._last - number
             sizes = [tf.raw_ops.QueueSizeV2(handle=self._queue) + left for _ in self._sizes]
         return [*values, *sizes]
