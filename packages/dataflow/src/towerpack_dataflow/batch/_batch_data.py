@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import numpy as np
-
 from .. import _argument_checks as arguments
 from .._errors import ArgumentError
 from ..flow._columns import Columns, alone
@@ -15,12 +13,12 @@ from ..flow._trace import Origin
 from ..flow._tree_fingerprint import known_length
 from ..flow._user_code import record_origin
 from ..operators._proxy_flow import ProxyDataFlow
-from ..sources._from_list import DataFromList
+from ._batch_size import checked_batch_size
 from ._buffer_pool import BatchAllocator, BufferPool, freeze
 from ._collate import Collator
 from ._host_share import first_number, hosts_of
 
-__all__ = ["BatchData", "checked_batch_size"]
+__all__ = ["BatchData"]
 
 # Larger blocks leave the processor's cache before they are used.
 _BYTES_OF_BLOCK = 2**18
@@ -121,34 +119,34 @@ class BatchData(ProxyDataFlow):
         columns = self._columns_below()
         if columns is None:
             return self._collated(epoch, start)
-        shared = type(self._own_memory()) is not BufferPool  # then it is for one batch
-        return self._gathered(columns, epoch, start, 1 if shared else columns.most_at_once(self._batch_size))
+        most = columns.most_at_once(self._batch_size)
+        if most == 1 or type(self._own_memory()) is not BufferPool:  # memory of others is for one batch
+            return self._gathered(columns, epoch, start)
+        return self._divided(columns, epoch, start, most)
 
     def _columns_below(self) -> Columns | None:
         """Returns the layout of the batches if the flow below fills them."""
         return None if self._use_list else self.ds._columns()
 
-    def _gathered(self, columns: Columns, epoch: Epoch, start: int, most: int) -> Iterator[Any]:
-        """Yields batches written by the flow below, up to `most` in one call, without making datapoints."""
-        size, below, memory = self._batch_size, self._below(epoch), self._own_memory()
+    def _gathered(self, columns: Columns, epoch: Epoch, start: int) -> Iterator[Any]:
+        """Yields batches written by the flow below, without making datapoints."""
+        below, memory = self._below(epoch), self._own_memory()
         try:
-            for block in self._index_ranges(epoch, start, most):
-                if len(block) > size and (rows := columns.gathered(below, block)) is not None:
-                    frozen = self._read_only
-                    for each in rows if frozen else ():  # before they are divided, which costs less
-                        freeze(each)
-                    for low in range(0, len(block), size):
-                        batch = columns.assembled([each[low : low + size] for each in rows])
-                        yield batch if frozen else self._finished(batch)
-                    continue
-                for low in range(0, len(block), size):
-                    wanted = block[low : low + size]
-                    batch = columns.batch(below, wanted, memory.allocate(columns.rows(len(wanted))))
-                    yield self._finished(self._stacked(below, wanted) if batch is None else batch)
-                    del batch  # its memory is for one of the next
+            for wanted in self._index_ranges(epoch, start):
+                batch = columns.batch(below, wanted, memory.allocate(columns.rows(len(wanted))))
+                yield self._finished(self._stacked(below, wanted) if batch is None else batch)
+                del batch  # its memory is for one of the next
         except Exception as error:
             record_origin(error, self)
             raise
+
+    def _divided(self, columns: Columns, epoch: Epoch, start: int, most: int) -> Iterator[Any]:
+        """Yields batches of which several are written by one call."""
+        for block, count in self._gathered_blocks(columns, epoch, start, most, 1):
+            block = self._finished(block)
+            rows = list(block.values() if isinstance(block, dict) else block)
+            for number in range(count):
+                yield columns.assembled([each[number] for each in rows])
 
     def _blocks(self, epoch: Epoch, start: int, most: int, first: int) -> Iterator[tuple[Any, int]] | None:
         columns = self._columns_below()
@@ -170,8 +168,7 @@ class BatchData(ProxyDataFlow):
                     wanted = wanted[len(whole) :]
                 for low in range(0, len(wanted), size):  # a smaller batch, or those around one that fails
                     numbers = wanted[low : low + size]
-                    rows = [np.empty(shape, dtype) for shape, dtype in columns.rows(len(numbers))]
-                    batch = columns.batch(below, numbers, rows)
+                    batch = columns.batch(below, numbers, columns.empty(len(numbers)))
                     yield alone(self._stacked(below, numbers) if batch is None else batch), 1
         except Exception as error:
             record_origin(error, self)
@@ -186,10 +183,7 @@ class BatchData(ProxyDataFlow):
         return first_number(self.ds, epoch, index, self._batch_size)
 
     def _index_ranges(self, epoch: Epoch, start: int, most: int = 1, first: int = 1) -> Iterator[range]:
-        """Yields the numbers of the datapoints from batch `start` on: of `first` batches, then up to `most`.
-
-        Each range has up to twice as many as the one before.
-        """
+        """Yields the numbers of the datapoints from batch `start` on: of `first` batches, twice that, … `most`."""
         low, size, length = self._first(epoch, start), self._batch_size, known_length(self.ds)
         stop = length if length is None or self._remainder else length - (length - low) % size
         count = first
@@ -242,35 +236,3 @@ class BatchData(ProxyDataFlow):
 
     def _name(self) -> str:
         return f"BatchData({self._batch_size})"
-
-
-def checked_batch_size(flow: Any, batch_size: int, remainder: bool) -> int:
-    """Checks and returns the size of batches.
-
-    Args:
-        flow: the flow of the datapoints.
-        batch_size: the largest number of datapoints in a batch.
-        remainder: whether the last batch of a pass may be smaller.
-
-    Raises:
-        ArgumentError: the size is not an integer above 0, or there would be no batch.
-        ArgumentTypeError: `remainder` is not a boolean.
-    """
-    size = arguments.count("batch_size", batch_size)
-    length = known_length(flow)
-    if not arguments.flag("remainder", remainder) and length is not None and size > length:
-        raise ArgumentError(
-            f"batch_size={batch_size} is more than the {length} datapoints of a pass, so there would be "
-            f"no batch; use a smaller one, or remainder=True{_columns_hint(flow)}"
-        )
-    return size
-
-
-def _columns_hint(flow: Any) -> str:
-    """Returns a hint if the flow is a list of arrays, each a column of examples."""
-    columns = flow._lst if isinstance(flow, DataFromList) else ()
-    if not isinstance(columns, (list, tuple)):  # such as a data set of PyTorch, which is slow to read
-        return ""
-    if not columns or not all(isinstance(column, np.ndarray) for column in columns):
-        return ""
-    return ". For arrays with one example per row, use DataFromArrays([images, labels])"

@@ -70,6 +70,10 @@ class Columns(NamedTuple):
         """Returns shape and dtype of each component in a batch of `count`."""
         return [((count, *shape), dtype) for shape, dtype in self.fields]
 
+    def empty(self, count: int) -> list[np.ndarray]:
+        """Returns new arrays for a batch of `count`."""
+        return [np.empty(shape, dtype) for shape, dtype in self.rows(count)]
+
     def batch(self, epoch: Epoch, wanted: range, out: Sequence[np.ndarray]) -> Any:
         """Returns a batch of the arrays `out`, filled; `None` if its datapoints have no common layout."""
         try:
@@ -80,7 +84,7 @@ class Columns(NamedTuple):
 
     def gathered(self, epoch: Epoch, wanted: range) -> list[np.ndarray] | None:
         """Returns new arrays with the rows of several batches; `None` if some cannot be gathered."""
-        rows = [np.empty(shape, dtype) for shape, dtype in self.rows(len(wanted))]
+        rows = self.empty(len(wanted))
         try:
             self.gather(epoch, wanted, rows)
         except Exception:  # raised again for the batch that it belongs to

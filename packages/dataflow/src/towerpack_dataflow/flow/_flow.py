@@ -298,18 +298,16 @@ class DataFlow:
                 child.lend_read_only()
 
     def iter_blocks(self, most: int, first: int = 1) -> Iterator[Any] | None:
-        """Starts the next pass, like `iter(flow)`, and yields several datapoints at a time, stacked.
+        """Starts the next pass, like `iter(flow)`, and yields several small datapoints at a time, stacked.
 
-        Some flows make many small datapoints in the time of one; input sources read those in blocks. A block
-        has the type of a datapoint, and one more axis in each component: the number of the datapoint in it.
-        The blocks of a pass contain its datapoints in order, and are never written to again.
+        A block is like a datapoint, with one more axis in front, and is never written to again.
 
         Args:
             most: the maximum number of datapoints in a block.
-            first: the maximum in the first block; each block may have twice as many as the one before.
+            first: the maximum in the first block; each one may have twice as many as the one before.
 
         Returns:
-            The blocks; None if this flow makes single datapoints. Then no pass is started.
+            The blocks; None, without starting a pass, if single datapoints are as fast.
 
         Raises:
             ArgumentError: a number is not an integer from 1 up.
@@ -324,13 +322,7 @@ class DataFlow:
         return begin_blocks(self, arguments.count("most", most), arguments.count("first", first))
 
     def last_states(self, count: int) -> list[dict[str, Any]]:
-        """Returns the states after each of the last `count` datapoints of the current pass, in order.
-
-        The last one is `state_dict()`. It is for readers of `iter_blocks()`.
-
-        Args:
-            count: at most the number of datapoints that the current iterator has given.
-        """
+        """Returns the states after each of the last `count` datapoints of the current pass, in order."""
         state = self.state_dict()
         return [*({**state, "index": state["index"] - back} for back in range(count - 1, 0, -1)), state]
 
@@ -355,10 +347,7 @@ class DataFlow:
         return None
 
     def _blocks(self, epoch: Epoch, start: int, most: int, first: int) -> Iterator[tuple[Any, int]] | None:
-        """Returns the blocks of a pass from number `start` on, each with its number of datapoints.
-
-        It returns `None` if single datapoints are as fast.
-        """
+        """Returns the blocks of a pass from number `start` on, each with its number of datapoints."""
         return None
 
     def _below(self, epoch: Epoch, place: int = 0, number: int | None = None) -> Epoch:

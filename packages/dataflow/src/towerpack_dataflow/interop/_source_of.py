@@ -10,7 +10,7 @@ from typing import Any, final
 import numpy as np
 
 from .._errors import ArgumentError, ArgumentTypeError
-from ..batch._batch_data import checked_batch_size
+from ..batch._batch_size import checked_batch_size
 from ..batch._host_share import hosts_of
 from ..flow._epoch import Epoch
 from ..flow._flow import DataFlow

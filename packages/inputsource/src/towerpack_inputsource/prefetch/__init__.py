@@ -31,8 +31,8 @@ from ._one_session import (
     fast_callable,
     session_may_be_closed,
 )
-from ._prefetch_loop import BufferClosed, PrefetchLoop, rest_after_put
-from ._session_thread import BufferOps, SessionThread
+from ._prefetch_loop import BufferClosed, PrefetchLoop
+from ._session_thread import BufferOps, SessionThread, rest_after_put
 
 __all__ = [
     "END_OF_DATA",

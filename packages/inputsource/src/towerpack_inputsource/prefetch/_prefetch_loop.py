@@ -15,12 +15,7 @@ from ._flow_reader import Position, Reader
 from ._input_status import Activity
 from ._put_collector import PutCollector
 
-__all__ = ["BufferClosed", "PrefetchLoop", "rest_after_put"]
-
-# A full buffer is not refilled until this fraction of it was taken, but at most for this time.
-_PARTS_OF_CAPACITY, _LONGEST_REST = 4, 0.03
-# A put to a buffer with free space takes a tenth of it, unless it copies much data.
-_MAY_HAVE_WAITED = 3e-4
+__all__ = ["BufferClosed", "PrefetchLoop"]
 
 
 class BufferClosed(Exception):
@@ -124,25 +119,3 @@ class PrefetchLoop:
         finally:
             self._reader.release()
             enter("ended")
-
-
-def rest_after_put(seconds: float, count: int, capacity: int | None, is_full: Callable[[], bool]) -> float:
-    """Returns the seconds to wait after a put, so that a full buffer is refilled in larger parts.
-
-    A thread woken by each dequeue evicts the step's data from the processor's caches and slows down the step.
-
-    Args:
-        seconds: the duration of the put.
-        count: the number of datapoints in the put.
-        capacity: capacity of the buffer; None if unbounded.
-        is_full: returns whether the buffer is full now; called only after a put that may have waited.
-
-    Example:
-        >>> rest_after_put(0.001, 1, 40, lambda: True), rest_after_put(0.001, 1, 40, lambda: False)
-        (0.01, 0.0)
-    """
-    part = (capacity or 0) // _PARTS_OF_CAPACITY
-    if not part or seconds < _MAY_HAVE_WAITED or not is_full():
-        return 0.0
-    # The put waited for at most one dequeue per datapoint.
-    return min(part * seconds / count, _LONGEST_REST)

@@ -6,6 +6,7 @@ import contextlib
 import logging
 import sys
 import threading
+from collections.abc import Callable
 from typing import Any, Protocol, final
 
 import tensorflow.compat.v1 as tf
@@ -14,9 +15,9 @@ from .._errors import CLOSED_TOO_EARLY, NotRunningError
 from ._flow_reader import Position, Reader
 from ._input_status import Activity, Buffer, InputStatus
 from ._one_session import QUEUE_CLOSED, SessionClosedError, fast_callable, session_may_be_closed
-from ._prefetch_loop import BufferClosed, PrefetchLoop, rest_after_put
+from ._prefetch_loop import BufferClosed, PrefetchLoop
 
-__all__ = ["BufferOps", "SessionThread"]
+__all__ = ["BufferOps", "SessionThread", "rest_after_put"]
 
 _log = logging.getLogger("towerpack_inputsource")
 
@@ -31,6 +32,10 @@ _DROP_SOON = tf.RunOptions(timeout_in_ms=200)
 _FINISH_SECONDS = 0.1
 # The time for a put that has space.
 _PUT_SECONDS = 0.001
+# A full buffer is not refilled until this fraction of it was taken, but at most for this time.
+_PARTS_OF_CAPACITY, _LONGEST_REST = 4, 0.03
+# A put to a buffer with free space takes a tenth of it, unless it copies much data.
+_MAY_HAVE_WAITED = 3e-4
 
 
 class BufferOps(Protocol):
@@ -316,3 +321,25 @@ class SessionThread:
     def _try(self, op: tf.Operation) -> None:
         with contextlib.suppress(SessionClosedError), session_may_be_closed():
             self._session.run(op)
+
+
+def rest_after_put(seconds: float, count: int, capacity: int | None, is_full: Callable[[], bool]) -> float:
+    """Returns the seconds to wait after a put, so that a full buffer is refilled in larger parts.
+
+    A thread woken by each dequeue evicts the step's data from the processor's caches and slows down the step.
+
+    Args:
+        seconds: the duration of the put.
+        count: the number of datapoints in the put.
+        capacity: capacity of the buffer; None if unbounded.
+        is_full: returns whether the buffer is full now; called only after a put that may have waited.
+
+    Example:
+        >>> rest_after_put(0.001, 1, 40, lambda: True), rest_after_put(0.001, 1, 40, lambda: False)
+        (0.01, 0.0)
+    """
+    part = (capacity or 0) // _PARTS_OF_CAPACITY
+    if not part or seconds < _MAY_HAVE_WAITED or not is_full():
+        return 0.0
+    # The put waited for at most one dequeue per datapoint.
+    return min(part * seconds / count, _LONGEST_REST)
