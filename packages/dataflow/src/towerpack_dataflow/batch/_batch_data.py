@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from .. import _argument_checks as arguments
 from .._errors import ArgumentError
-from ..flow._columns import Columns, alone
+from ..flow._columns import Blocks, Columns, alone
 from ..flow._epoch import Epoch
 from ..flow._trace import Origin
 from ..flow._tree_fingerprint import known_length
@@ -143,21 +143,20 @@ class BatchData(ProxyDataFlow):
     def _divided(self, columns: Columns, epoch: Epoch, start: int, most: int) -> Iterator[Any]:
         """Yields batches of which several are written by one call."""
         for block, count in self._gathered_blocks(columns, epoch, start, most, 1):
-            block = self._finished(block)
-            rows = list(block.values() if isinstance(block, dict) else block)
+            frozen = self._read_only  # views of what is frozen now are, too
+            rows = list(_values(self._finished(block)))
             for number in range(count):
-                yield columns.assembled([each[number] for each in rows])
+                batch = columns.assembled([each[number] for each in rows])
+                yield batch if frozen else self._finished(batch)
 
-    def _blocks(self, epoch: Epoch, start: int, most: int, first: int) -> Iterator[tuple[Any, int]] | None:
+    def _blocks(self, epoch: Epoch, start: int, most: int, first: int) -> Blocks | None:
         columns = self._columns_below()
         if columns is None or type(self._own_memory()) is not BufferPool:
             return None
         most = min(most, columns.most_at_once(self._batch_size, _BYTES_OF_BLOCK))
         return self._gathered_blocks(columns, epoch, start, most, min(first, most)) if most > 1 else None
 
-    def _gathered_blocks(
-        self, columns: Columns, epoch: Epoch, start: int, most: int, first: int
-    ) -> Iterator[tuple[Any, int]]:
+    def _gathered_blocks(self, columns: Columns, epoch: Epoch, start: int, most: int, first: int) -> Blocks:
         """Yields blocks of batches written by the flow below, each with its number of batches."""
         size, below = self._batch_size, self._below(epoch)
         try:
@@ -183,7 +182,7 @@ class BatchData(ProxyDataFlow):
         return first_number(self.ds, epoch, index, self._batch_size)
 
     def _index_ranges(self, epoch: Epoch, start: int, most: int = 1, first: int = 1) -> Iterator[range]:
-        """Yields the numbers of the datapoints from batch `start` on: of `first` batches, twice that, … `most`."""
+        """Yields the numbers of the datapoints from batch `start` on: of `first` batches, up to `most`."""
         low, size, length = self._first(epoch, start), self._batch_size, known_length(self.ds)
         stop = length if length is None or self._remainder else length - (length - low) % size
         count = first
@@ -223,7 +222,7 @@ class BatchData(ProxyDataFlow):
 
     def _finished(self, batch: Any) -> Any:
         if self._read_only:
-            for value in batch.values() if isinstance(batch, dict) else batch:
+            for value in _values(batch):
                 freeze(value)
         return batch
 
@@ -236,3 +235,7 @@ class BatchData(ProxyDataFlow):
 
     def _name(self) -> str:
         return f"BatchData({self._batch_size})"
+
+
+def _values(batch: Any) -> Iterable[Any]:
+    return batch.values() if isinstance(batch, dict) else batch

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from ctypes import c_float
 from math import prod
 from typing import Any, NamedTuple
@@ -13,6 +13,7 @@ from ._epoch import Epoch
 
 __all__ = [
     "NUMBER_DTYPES",
+    "Blocks",
     "Columns",
     "Field",
     "NoColumnsError",
@@ -28,6 +29,9 @@ __all__ = [
 
 Field = tuple[tuple[int, ...], np.dtype]
 """Shape and dtype of an array."""
+
+Blocks = Iterator[tuple[Any, int]]
+"""Blocks of datapoints, each with the number of datapoints in it."""
 
 NUMBER_DTYPES = {bool: np.bool_, int: np.int32, float: np.float32, complex: np.complex64}
 """The dtype of Python's numbers in a batch."""

@@ -9,7 +9,7 @@ from typing import Any, Self
 from .. import _argument_checks as arguments
 from .._errors import FlowDefinitionError, NotAddressableError, UnknownLengthError
 from . import _flow_state
-from ._columns import Columns
+from ._columns import Blocks, Columns
 from ._epoch import Epoch, Position, draw_seed
 from ._flow_state import begin, begin_blocks
 from ._node import Effect, find_flows, kept_attributes, set_attributes
@@ -346,8 +346,8 @@ class DataFlow:
         """Returns the layout of batches that the flow fills itself; such a flow is addressable or endless."""
         return None
 
-    def _blocks(self, epoch: Epoch, start: int, most: int, first: int) -> Iterator[tuple[Any, int]] | None:
-        """Returns the blocks of a pass from number `start` on, each with its number of datapoints."""
+    def _blocks(self, epoch: Epoch, start: int, most: int, first: int) -> Blocks | None:
+        """Returns the blocks of a pass from number `start` on."""
         return None
 
     def _below(self, epoch: Epoch, place: int = 0, number: int | None = None) -> Epoch:

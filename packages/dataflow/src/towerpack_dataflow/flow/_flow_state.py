@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from .._errors import ArgumentError, FlowDefinitionError, NotAddressableError, StateError
+from ._columns import Blocks
 from ._epoch import Epoch, Position
 from ._node import Node
 from ._resume_marks import as_lists
@@ -333,7 +334,7 @@ def _make_ready(flow: Node) -> None:
         flow._ready = True
 
 
-def _counted_blocks(flow: Node, position: Position, blocks: Iterator[tuple[Any, int]]) -> Iterator[Any]:
+def _counted_blocks(flow: Node, position: Position, blocks: Blocks) -> Iterator[Any]:
     """Runs one pass over the root of a tree in blocks, and counts their datapoints."""
     try:
         for block, count in blocks:

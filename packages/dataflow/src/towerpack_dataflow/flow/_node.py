@@ -10,6 +10,7 @@ from types import MappingProxyType, MemberDescriptorType, MethodType, SimpleName
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from .._errors import FlowDefinitionError
+from ._columns import Blocks
 from ._epoch import Epoch, Position
 
 __all__ = ["DROPPED", "Effect", "Node", "find_flows", "flows_in", "kept_attributes", "set_attributes"]
@@ -110,9 +111,7 @@ class Node(Protocol):
 
     def _datapoints(self, epoch: Epoch, start: int) -> Iterator[Any]: ...
 
-    def _blocks(
-        self, epoch: Epoch, start: int, most: int, first: int
-    ) -> Iterator[tuple[Any, int]] | None: ...
+    def _blocks(self, epoch: Epoch, start: int, most: int, first: int) -> Blocks | None: ...
 
     def identity(self) -> Mapping[str, bool | int | str]:
         """Returns the settings that states belong to."""

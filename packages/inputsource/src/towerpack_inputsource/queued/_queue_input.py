@@ -25,9 +25,8 @@ class QueueInput(FlowQueueInput):
     and records: near the capacity the model is the bottleneck, near 0 the data.
 
     Small datapoints enter the queue many at a time, since a session call for each would take longer than
-    the step of a small network: up to 64, depending on the time that the flow takes for them, or the blocks
-    that the flow makes (`DataFlow.iter_blocks`). Each step still takes one, and the saved position is that of
-    the step.
+    the step of a small network: up to 64, depending on the time that the flow takes for them. Each step still
+    takes one, and the saved position is that of the step.
 
     Args:
         df: a DataFlow, or another re-iterable object. A datapoint is a list or tuple in the
