@@ -1,7 +1,4 @@
-"""The loop that moves datapoints from a flow to a buffer and records the flow's positions.
-
-It needs neither TensorFlow nor a thread: `SessionThread` runs it.
-"""
+"""The loop that moves datapoints from a flow to a buffer and records its positions; needs no TensorFlow."""
 
 from __future__ import annotations
 
