@@ -123,10 +123,9 @@ def docs(session: nox.Session) -> None:
     tests = str(ROOT / "docs" / "tests")
     # The examples in there run in `peers(torch)`.
     unseen = ["--ignore-glob", "/*/interop/torch/*", "--ignore-glob", "/*/interop/jax/*"]
-    pages = [str(ROOT / page) for page in PAGES]
-    halves = ([*pytest, "-p", "blocks", *half] for half in ([*pages[::2], tests], pages[1::2]))
+    blocks = [*pytest, "-p", "blocks", *(str(ROOT / page) for page in PAGES)]
     examples = [*pytest, "--doctest-modules", *unseen, "--pyargs", *packages]
-    run_side_by_side(session, *halves, examples, env={"PYTHONPATH": tests}, silent=True)
+    run_side_by_side(session, blocks, examples, [*pytest, tests], env={"PYTHONPATH": tests}, silent=True)
 
 
 # ---- those that are large, or take minutes
