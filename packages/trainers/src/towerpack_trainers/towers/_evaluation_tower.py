@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, final
 
+import numpy as np
 import tensorflow.compat.v1 as tf
 
-from towerpack_inputsource import InputSource
+from towerpack_inputsource import InputSource, fast_callable
 
 from ._tower import Tower, ended_apart_from
 
@@ -95,7 +96,7 @@ class EvaluationTower:
             self.progress = None
 
     def _batches(self, wanted: list[Any]) -> Iterator[tuple[Any, int]]:
-        call = self._sess.make_callable(wanted)
+        call = _BatchCall(self._sess, wanted)
         progress = self.progress = self.new_progress()
         while True:
             try:
@@ -135,14 +136,70 @@ class EvaluationTower:
             return None
         return {self._fed_at[tensor.ref()]: value for tensor, value in _feeds_of(args).items()}
 
-    def _run(self, wanted: list[Any], call: Any) -> Any:
+    def _run(self, wanted: list[Any], call: _BatchCall) -> Any:
         context = tf.train.SessionRunContext(tf.train.SessionRunArgs(wanted), self._sess)
         args = [hook.before_run(context) for hook in self._hooks]
-        feeds = _feeds_of(args)
-        results = self._sess.run(wanted, feeds) if feeds else call()
+        results = call(_feeds_of(args))
         for hook in self._hooks:
             hook.after_run(context, tf.train.SessionRunValues(None, None, None))
         return results
+
+
+@final
+class _BatchCall:
+    """Evaluates a batch like `Session.run`, which rebuilds its fetches and feeds in Python at each call.
+
+    Args:
+        sess: the session.
+        wanted: the tensors to compute, in a structure.
+    """
+
+    def __init__(self, sess: tf.Session, wanted: Any) -> None:
+        self._sess, self._wanted = sess, wanted
+        # The tensors that a call feeds are kept, so that no other object gets the identities in the key.
+        self._calls: dict[tuple[int, ...], tuple[list[Any], Callable[..., Any]]] = {}
+
+    def __call__(self, feeds: Mapping[Any, Any]) -> Any:
+        """Returns the values of a batch in the structure of `wanted`.
+
+        Args:
+            feeds: the values to feed, by their tensors.
+        """
+        key = tuple(map(id, feeds))
+        if key not in self._calls:
+            fed = list(feeds)
+            self._calls[key] = fed, self._compile(fed)
+        return self._calls[key][1](*feeds.values())
+
+    def _compile(self, fed: list[Any]) -> Callable[..., Any]:
+        flat = tf.nest.flatten(self._wanted)
+        if not all(isinstance(tensor, tf.Tensor) for tensor in (*flat, *fed)):
+            return lambda *values: self._sess.run(self._wanted, dict(zip(fed, values)))
+        # TensorFlow computes no fed tensor, and no tensor twice in one call.
+        names = list(dict.fromkeys(tensor.name for tensor in (*fed, *flat)))
+        fetches = [self._sess.graph.get_tensor_by_name(name) for name in names[len(fed) :]]
+        run = fast_callable(self._sess, feeds=fed, fetches=fetches) if fetches else _nothing
+        dtypes = [tensor.dtype.as_numpy_dtype for tensor in fed]
+        places = tf.nest.map_structure(lambda tensor: names.index(tensor.name), self._wanted)
+
+        def call(*values: Any) -> Any:
+            arrays = [np.asarray(value, dtype) for value, dtype in zip(values, dtypes)]
+            return _filled(places, [*arrays, *run(*arrays)])
+
+        return call
+
+
+def _nothing(*values: Any) -> list[Any]:
+    return []
+
+
+def _filled(places: Any, found: list[Any]) -> Any:
+    """Returns a structure with values in place of their positions in `found`."""
+    if isinstance(places, int):
+        return found[places]
+    if type(places) is list:  # by far faster than TensorFlow's function
+        return [_filled(place, found) for place in places]
+    return tf.nest.map_structure(found.__getitem__, places)
 
 
 @final
@@ -185,11 +242,13 @@ class ParallelEvaluation:
             self._towers[0].progress = None
 
     def _rounds(self, wanted: list[Any], progress: EvaluationProgress) -> Iterator[tuple[Any, int]]:
+        sess = self._towers[0].sess
+        calls = [_BatchCall(sess, wanted[:count]) for count in range(len(wanted) + 1)]
         while True:
             feeds = list(itertools.takewhile(lambda fed: fed is not None, self._next_feeds()))
             if feeds:
                 merged = {tensor: value for fed in feeds for tensor, value in fed.items()}
-                for values, batch_size in self._towers[0].sess.run(wanted[: len(feeds)], merged):
+                for values, batch_size in calls[len(feeds)](merged):
                     progress.count()
                     yield values, int(batch_size)
             if len(feeds) < len(self._towers):
