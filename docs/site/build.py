@@ -57,6 +57,12 @@ def versions() -> str:
             "| --- | --- | --- | --- |",
             *rows,
             "",
+            "```{toctree}",
+            ":hidden:",
+            "",
+            *(f"changelog/{wheel}" for wheel in WHEELS),
+            "```",
+            "",
         ]
     )
 

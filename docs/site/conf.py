@@ -18,6 +18,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent))
 import inventories
 import signatures
+import stubs
 
 project = "Towerpack"
 extensions = [
@@ -35,22 +36,18 @@ html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_show_copyright = False
 html_copy_source = False
-templates_path = ["_templates"]
 
 # In docstrings a name in backticks is code; it has no role of reStructuredText.
 default_role = "code"
 napoleon_numpy_docstring = False
 napoleon_use_ivar = True
-# What a package exports is its reference, wherever it is written.
-autosummary_ignore_module_all = False
-autosummary_imported_members = True
+autosummary_generate = False  # stubs.py writes the pages
 # A name that a wheel exports at its top is described there alone.
 _WHEELS = ("dataflow", "inputsource", "layers", "callbacks", "trainers", "compat")
 _DESCRIBED = {
     package: frozenset(importlib.import_module(package).__all__)
     for package in (f"towerpack_{wheel}" for wheel in _WHEELS)
 }
-autosummary_context = {"described": _DESCRIBED}
 autodoc_default_options = {"members": True, "show-inheritance": True}
 autodoc_typehints = "signature"
 autodoc_preserve_defaults = True
@@ -63,6 +60,9 @@ intersphinx_mapping = inventories.packed(Path(tempfile.mkdtemp()))
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
 copybutton_selector = "div:not(.output) > div.highlight > pre"
+
+# Sidebars that pages share.
+_SIDEBARS: dict[str, str] = {}
 
 # The words after the language select how a block is run and compared.
 _OPTIONS = re.compile(r"( *)(`{3,})\s*(?:\{\.)?(\w+)(.*)")
@@ -95,6 +95,8 @@ def _pages(app: Any, name: str, source: list[str]) -> None:
         elif not fence:
             line = _LINK.sub(lambda link: _linked(link, name), line)
         lines.append(line)
+    if name == "decisions/README":
+        lines += ["", "```{toctree}", ":hidden:", ":glob:", "", "[0-9]*", "```"]
     if (Path(app.srcdir) / f"{name}.ipynb").exists():
         lines[1:1] = ["", f"{{download}}`Open as a notebook <{posixpath.basename(name)}.ipynb>`"]
     source[0] = "\n".join(lines)
@@ -168,8 +170,35 @@ def _ended(name: re.Match[str]) -> str:
     return rf"{code}\ {letter}" if letter else code
 
 
+def _stubs(app: Any) -> None:
+    stubs.write(Path(app.srcdir), _DESCRIBED)
+
+
+def _sidebar(app: Any, name: str, template: str, context: dict[str, Any], doctree: object) -> None:
+    """Gives equal sidebars, which Sphinx makes for each page, to the names of a module and to sources.
+
+    The page of a name has the sidebar of its module, in which the module is marked.
+    """
+    from sphinx.environment.adapters.toctree import global_toctree_for_doc  # tests run without Sphinx
+
+    if "orphan" in app.env.metadata[name]:
+        key = place = stubs.module_of(name)
+    elif name.startswith("_modules/"):
+        key, place = f"sources {name.count('/')}", name
+    else:
+        return
+    if key not in _SIDEBARS:
+        options = {"collapse": False, "titles_only": True, "includehidden": True, "maxdepth": -1}
+        tree = global_toctree_for_doc(app.env, place, app.builder, **options)
+        address = app.builder.get_relative_uri(name, place)
+        _SIDEBARS[key] = app.builder.render_partial(tree)["fragment"].replace('href="#"', f'href="{address}"')
+    context["toctree"] = lambda **options: _SIDEBARS[key]
+
+
 def setup(app: Any) -> None:
     """Connects what is above, before napoleon, and what looks for names of other libraries."""
+    app.connect("builder-inited", _stubs)
+    app.connect("html-page-context", _sidebar, priority=100)  # before the theme
     signatures.show_defaults_of_attrs(_DESCRIBED)
     app.connect("source-read", _pages)
     app.connect("autodoc-process-docstring", _docstrings, priority=400)

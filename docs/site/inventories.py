@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import builtins
 import zlib
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -39,11 +40,16 @@ def read(path: Path) -> Inventory:
     return Inventory(address, frozenset(packages.split()), names)
 
 
+@cache
+def _all() -> dict[Path, Inventory]:
+    """Reads all files; Sphinx asks for thousands of names."""
+    return {path: read(path) for path in sorted(FOLDER.glob("*.txt"))}
+
+
 def packed(folder: Path) -> dict[str, tuple[str, str]]:
     """Writes the inventories as Sphinx has them, and returns `intersphinx_mapping`."""
     mapping = {}
-    for path in sorted(FOLDER.glob("*.txt")):
-        inventory = read(path)
+    for path, inventory in _all().items():
         head = f"# Sphinx inventory version 2\n# Project: {path.stem}\n# Version: \n"
         head += "# The remainder of this file is compressed using zlib.\n"
         rows = "".join(f"{name} py:{role} 1 {page} -\n" for name, (role, page) in inventory.names.items())
@@ -60,8 +66,7 @@ def missing(app: Any, env: Any, node: Any, content: Any) -> None:
         return
     from sphinx.util import logging  # tests read the files where there is no Sphinx
 
-    for path in sorted(FOLDER.glob("*.txt")):
-        inventory = read(path)
+    for path, inventory in _all().items():
         is_builtin = "builtins" in inventory.packages and hasattr(builtins, name)
         # Sphinx asks for names that intersphinx has found, too.
         if name not in inventory.names and (package in inventory.packages or is_builtin):

@@ -64,6 +64,31 @@ def test_pages_from_elsewhere_are_there(conf):
     assert all((SITE.parents[1] / path).exists() for path in conf["_ELSEWHERE"])
 
 
+def test_each_exported_name_has_one_page(conf, tmp_path):
+    (tmp_path / "reference").mkdir()
+    modules = ["towerpack_callbacks", "towerpack_callbacks.testing", "towerpack_callbacks.checkpoint"]
+    listed = "".join(f"   {module}\n" for module in modules)
+    (tmp_path / "reference" / "callbacks.md").write_text(
+        f"```{{eval-rst}}\n.. autosummary::\n\n{listed}```\n"
+    )
+    stubs, described = conf["stubs"], conf["_DESCRIBED"]
+    stubs.write(tmp_path, described)
+    written = {page.stem: page.read_text() for page in (tmp_path / "reference" / "generated").iterdir()}
+    assert written.keys() >= set(modules)
+    assert "\n.. autoclass:: MaxSaver\n" in written["towerpack_callbacks.MaxSaver"]
+    assert "\n.. autoexception:: CheckpointError\n" in written["towerpack_callbacks.CheckpointError"]
+    assert "\n.. autofunction:: load_weights\n" in written["towerpack_callbacks.checkpoint.load_weights"]
+    assert "\n   load_weights\n" in written["towerpack_callbacks.checkpoint"]
+    names = [name.rpartition(".")[2] for name in written.keys() - set(modules)]
+    assert len(names) == len(set(names)) > len(described["towerpack_callbacks"]) / 2
+    module = "reference/generated/towerpack_callbacks.checkpoint"
+    assert stubs.module_of(f"{module}.load_weights") == module
+
+
+def test_decisions_are_under_one_entry(written):
+    assert written("decisions/README", "x").endswith(":glob:\n\n[0-9]*\n```")
+
+
 def test_outputs_are_marked(written):
     text = "```text output within=0.05 excerpt\na\n```\n```text output\nb\n```\n```text\nc\n```"
     first = "```{code-block} text\n:class: output excerpt\n\na\n```"
