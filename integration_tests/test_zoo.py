@@ -211,7 +211,6 @@ FEW = ["--size", "96", "--head-epochs", "2", "--epochs", "1", "--workers", "1", 
 
 
 @pytest.mark.slow
-@pytest.mark.long
 @pytest.mark.parametrize("precision", [[], ["--mixed"]], ids=["float32", "bfloat16"])
 def test_new_classes_are_told_apart(tmp_path, capsys, precision):
     fine_tune.main([*FEW, str(tmp_path / "log"), *precision])
@@ -220,7 +219,6 @@ def test_new_classes_are_told_apart(tmp_path, capsys, precision):
 
 
 @pytest.mark.slow
-@pytest.mark.long
 def test_a_fine_tuned_network_is_exported(tmp_path):
     paths = [tmp_path / "model.onnx", tmp_path / "model.tflite"]
     exports = [option for path in paths for option in ("--export", str(path))]
