@@ -51,7 +51,8 @@ def main() -> None:
 def _save(path: str, names: str) -> None:
     import tensorflow.compat.v1 as tf
 
-    with tf.Session() as sess:
+    # A program may name a GPU, and the session of its predictor may place the op elsewhere.
+    with tf.Session(config=tf.ConfigProto(allow_soft_placement=True)) as sess:
         sess.run(tf.global_variables_initializer())
         if not path.endswith(".npz"):
             tf.train.Saver().save(sess, os.path.abspath(path), write_meta_graph=False)

@@ -3,6 +3,10 @@
 It prints a table. Run it with the path of a checkout of Tensorpack's examples; it downloads nothing:
 
     python oracles/tensorpack_programs/run.py /path/to/examples [--only mnist] [--steps 3] [--folder work]
+
+Beside towerpack-compat[full,migrate], the programs need ale-py, gymnasium, matplotlib, msgpack-numpy,
+pycocotools and SciPy. Some rows load files that earlier rows write: those of FasterRCNN, and enet-pat, which
+loads VGG-19.
 """
 
 from __future__ import annotations
