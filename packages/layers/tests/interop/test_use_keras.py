@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import random
 from collections.abc import Callable
 from typing import Any
 
@@ -255,6 +256,28 @@ def test_random_numbers_go_by_seed_step_tower_and_layer(make: Any) -> None:
     assert len(distinct) == 12
     fresh = draw(None, [3, 3]).reshape(-1, 32)
     assert len({tuple(row) for row in fresh}) == 8
+
+
+def test_initial_values_go_by_the_seed_of_the_tower() -> None:
+    def values(seed: int | None) -> list[Any]:
+        with tf.Graph().as_default(), TowerContext("", is_training=True, random_seed=seed):
+            for name in "ab":
+                use_keras(lambda name=name: keras.Sequential([keras.layers.Dense(4)], name=name))(
+                    tf.ones([2, 3])
+                )
+            with tf.Session() as session:
+                session.run(tf.global_variables_initializer())
+                return [value.tolist() for value in session.run(tf.trainable_variables())]
+
+    random.seed(1)
+    first = values(3)
+    number = random.random()
+    random.seed(1)
+    assert number == random.random()  # the generator of the user continues as before
+    assert values(3) == first
+    assert first[0] != first[2]
+    assert values(4)[0] != first[0]
+    assert values(None)[0] != values(None)[0]
 
 
 def test_eager_random_numbers_are_left_alone(tower: TowerContext) -> None:

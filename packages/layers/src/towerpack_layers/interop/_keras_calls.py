@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import inspect
+import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, final
@@ -35,6 +36,7 @@ __all__ = [
 
 # The collection of the separate graph's variables, each with the function or tensor of its initial value.
 _INITIAL_VALUES = "towerpack_initial_values"
+_SET_BY_USER = "global_random_seed"
 _KEPT_BY_KERAS = ("object_name_uids", "global_seed_generator")
 
 
@@ -113,18 +115,40 @@ def _fresh_keras() -> Iterator[None]:
     """Resets Keras's global state for this block; Keras has no public API for this.
 
     This state is the counts of automatic names, and the generator for calls without a seed, which Keras
-    creates in the first graph that needs it.
+    creates in the first graph that needs it. Initial values depend on the tower's seed, if it has one, or on
+    that of `keras.utils.set_random_seed`.
     """
     from keras.src.backend.common import global_state
 
     before = {key: global_state.get_global_attribute(key) for key in _KEPT_BY_KERAS}
     for key in _KEPT_BY_KERAS:
         global_state.set_global_attribute(key, None)
+    user_seed = global_state.get_global_attribute(_SET_BY_USER)
     try:
-        yield
+        with _seeded_initializers() if user_seed is None else contextlib.nullcontext():
+            yield
     finally:
         for key, value in before.items():
             global_state.set_global_attribute(key, value)
+
+
+@contextlib.contextmanager
+def _seeded_initializers() -> Iterator[None]:
+    """Makes initial values in this block depend on the tower's seed, if it has one.
+
+    Keras draws the seed of each initializer from Python's generator, which continues as before afterwards.
+    """
+    tower = get_current_tower_context()
+    if tower is None or tower.random_seed is None:
+        yield
+        return
+    drawn, number = random.getstate(), len(tf.get_default_graph().get_operations())
+    # Several models of a tower differ by their scopes, or by the ops before them.
+    random.seed(f"{tower.random_seed} {tf.get_variable_scope().name} {number}")
+    try:
+        yield
+    finally:
+        random.setstate(drawn)
 
 
 def _read_eagerly(variable: Any) -> Any:

@@ -32,7 +32,8 @@ def use_keras(model: Any) -> KerasFunction:
     - Costs of regularizers are in `REGULARIZATION_LOSSES`: costs of weights once, with the variable; costs of
     outputs and of `add_loss` in each tower.
     - Random numbers differ at each step. In a tower with a `random_seed` they depend only on seed, step,
-    tower and layer, so a resumed run repeats them; the layers' own seeds are not used.
+    tower and layer, so a resumed run repeats them; the layers' own seeds are not used. Initial values depend
+    on that seed, too, unless `keras.utils.set_random_seed` was called.
 
     Pass the function that makes the model, such as a `def` or a `lambda`. It is called once for each tower;
     automatic names restart in it, so they do not depend on other models. A function that loads or sets
