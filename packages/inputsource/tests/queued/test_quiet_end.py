@@ -50,3 +50,40 @@ def test_a_normal_end_prints_nothing_of_tensorflow():
     )
     assert "CANCELLED" not in done.stderr
     assert "rendezvous" not in done.stderr
+
+
+_UNENDED = """
+import atexit, threading
+
+def left():  # runs after the handlers that are registered later
+    print([thread.name for thread in threading.enumerate() if thread.name.startswith("towerpack")])
+
+atexit.register(left)
+import tensorflow.compat.v1 as tf
+from towerpack_inputsource import QueueInput, StagingInput
+from towerpack_inputsource.testing import ListFlow
+
+tf.disable_eager_execution()
+source = StagingInput(QueueInput(ListFlow([[k] for k in range(100)]), capacity=4))
+source.setup([tf.TensorSpec([], tf.int32, "n")])
+tensors = source.get_input_tensors()
+hooks, session, coord = source.hooks(), tf.Session(), tf.train.Coordinator()
+for hook in hooks:
+    hook.begin()
+for hook in hooks:
+    hook.after_create_session(session, coord)
+print(session.run(tensors)[0].item(), sum("towerpack" in thread.name for thread in threading.enumerate()))
+"""
+
+
+@pytest.mark.slow
+def test_the_threads_of_a_session_that_nothing_ends_end_with_the_process():
+    done = subprocess.run(
+        [sys.executable, "-c", _UNENDED],
+        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2"},
+        capture_output=True,
+        text=True,
+        timeout=90,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split("\n")[:2] == ["0 4", "[]"]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import logging
 import sys
 import threading
+import weakref
 from collections.abc import Callable
 from typing import Any, Protocol, final
 
@@ -131,6 +133,7 @@ class SessionThread:
         # space. Therefore it joins a guard thread, which wakes the put.
         self._coord.register_thread(self._guard)
         self._guard.start()
+        _started.add(self)
 
     def restart(self) -> None:
         """Discards the prefetched datapoints and starts at the first datapoint of a new pass.
@@ -174,6 +177,12 @@ class SessionThread:
         if self._guard.ident is not None:
             self._guard.join()
         return not self._given_up
+
+    def end_with_process(self) -> None:
+        """Ends the threads like a stop of the coordinator, and waits for them, with a time limit."""
+        if self._guard.is_alive():  # not in a forked process
+            self._coord.request_stop()
+            self._guard.join(2 * _GRACE_SECONDS)
 
     def position(self, count: int | None = None) -> Position:
         """Returns the flow's position after the first `count` datapoints, by default all taken ones.
@@ -321,6 +330,17 @@ class SessionThread:
     def _try(self, op: tf.Operation) -> None:
         with contextlib.suppress(SessionClosedError), session_may_be_closed():
             self._session.run(op)
+
+
+# Those of sessions that nothing may have ended, such as a script's plain session.
+_started: weakref.WeakSet[SessionThread] = weakref.WeakSet()
+
+
+@atexit.register
+def _end_all() -> None:
+    """Ends threads before Python is finalized: one that returns from TensorFlow then aborts the process."""
+    for thread in list(_started):
+        thread.end_with_process()
 
 
 def rest_after_put(seconds: float, count: int, capacity: int | None, is_full: Callable[[], bool]) -> float:
