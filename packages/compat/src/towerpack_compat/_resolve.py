@@ -109,8 +109,7 @@ def _translated(
     for argument in rule.get("drop", ()):
         kwargs.pop(argument, None)
     renamed = {rule.get("rename", {}).get(key, key): value for key, value in kwargs.items()}
-    written = {**rule.get("add", {}), **rule.get("unchanged", {})}
-    added = {key: ast.literal_eval(text) for key, text in written.items()}
+    added = {key: ast.literal_eval(text) for key, text in rule.get("add", {}).items()}
     return args, {**added, **renamed}
 
 

@@ -52,7 +52,7 @@ def program(**scripts):
         ),
         (
             "from tensorpack import PrefetchDataZMQ as P\nP(f, 2)\n",
-            "from towerpack_dataflow import MultiProcessRunner as P\nP(f, 2)\n",
+            'from towerpack_dataflow import MultiProcessRunner as P\nP(f, 2, start_method="fork")\n',
         ),
         (
             "from tensorpack import imgaug\nimgaug.Flip(horiz=True)\n",
@@ -97,8 +97,11 @@ def test_another_star_may_replace_names_whose_calls_change():
 @pytest.mark.parametrize(
     ("before", "after"),
     [
-        ("PrefetchData(df, 10, 4)", "MultiProcessRunner(df, 4)"),
-        ("PrefetchData(df, nr_proc=4, nr_prefetch=10)", "MultiProcessRunner(df, num_workers=4)"),
+        ("PrefetchData(df, 10, 4)", 'MultiProcessRunner(df, 4, start_method="fork")'),
+        (
+            "PrefetchData(df, nr_proc=4, nr_prefetch=10)",
+            'MultiProcessRunner(df, num_workers=4, start_method="fork")',
+        ),
         ("ThreadedMapData(df, 4, map_func=f, buffer_size=9)", "MultiThreadMapData(df, 4, func=f)"),
         ("TensorPrinter(['a'])", "ProcessTensors(['a'], function=print)"),
         ("PeriodicTrigger(triggerable=c, every_k_steps=2)", "PeriodicTrigger(callback=c, every_k_steps=2)"),

@@ -133,7 +133,6 @@ class CallChange:
     hand: Mapping[str, str] = attrs.Factory(dict)
     wrap: Mapping[str, str] = attrs.Factory(dict)
     add: Mapping[str, str] = attrs.Factory(dict)
-    unchanged: Mapping[str, str] = attrs.Factory(dict)
     changed: str = ""
 
 
