@@ -492,3 +492,14 @@ def test_each_changed_call_is_one_that_ours_takes():
 def test_an_import_on_the_line_of_its_header_is_rewritten(body, after):
     use = "d = BatchData(x, 4)\n" if "*" in body else ""
     assert migrate_source(f"if 1: {body}\n{use}".encode()).after.decode() == after + use
+
+
+def test_random_numbers_that_a_flow_makes_itself_stay():
+    code = (
+        "from tensorpack import {0}\nfrom tensorpack.utils import get_rng\n"
+        "class Own({0}):\n"
+        "    def __init__(self):\n        self.rng = get_rng(self)\n"
+        "    def __iter__(self):\n        yield [self.rng.randint(5)]\n"
+    )
+    assert "self.rng.randint(5)" in rewritten(code.format("DataFlow"))
+    assert "self.rng.integers(5)" in rewritten(code.format("RNGDataFlow"))

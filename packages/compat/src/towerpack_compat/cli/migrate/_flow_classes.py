@@ -14,7 +14,7 @@ __all__ = ["FlowClasses"]
 _FLOWS = ("DataFlow", "ProxyDataFlow", "RNGDataFlow")
 _METHODS = {"get_data": "__iter__", "size": "__len__"}
 _BUILTINS = {"get_data": "iter", "size": "len"}
-# `self.rng` of a flow was a RandomState and now is a Generator.
+# `self.rng` of an `RNGDataFlow` was a RandomState and now is a Generator; that of another class is its own.
 _OF_RNG = {"rand": "random", "randint": "integers", "randn": "standard_normal", "random_sample": "random"}
 
 
@@ -60,7 +60,8 @@ class FlowClasses:
         if not isinstance(function, cst.Attribute):
             return call
         name, owner = function.attr.value, function.value
-        if self._in_flow() and name in _OF_RNG and _is_of_self(owner) and owner.attr.value == "rng":
+        draws = self._in_flow() and "RNGDataFlow" in self._bases[-1]
+        if draws and name in _OF_RNG and _is_of_self(owner) and owner.attr.value == "rng":
             return _with_shape(call.with_changes(func=function.with_changes(attr=cst.Name(_OF_RNG[name]))))
         if name == "tostring" and not call.args:  # of arrays, until NumPy 2.3
             return call.with_changes(func=function.with_changes(attr=cst.Name("tobytes")))
