@@ -64,15 +64,20 @@ from towerpack_inputsource import QueueInput, StagingInput
 from towerpack_inputsource.testing import ListFlow
 
 tf.disable_eager_execution()
-source = StagingInput(QueueInput(ListFlow([[k] for k in range(100)]), capacity=4))
-source.setup([tf.TensorSpec([], tf.int32, "n")])
-tensors = source.get_input_tensors()
-hooks, session, coord = source.hooks(), tf.Session(), tf.train.Coordinator()
-for hook in hooks:
-    hook.begin()
-for hook in hooks:
-    hook.after_create_session(session, coord)
-print(session.run(tensors)[0].item(), sum("towerpack" in thread.name for thread in threading.enumerate()))
+
+def use():
+    source = StagingInput(QueueInput(ListFlow([[k] for k in range(100)]), capacity=4))
+    source.setup([tf.TensorSpec([], tf.int32, "n")])
+    tensors = source.get_input_tensors()
+    hooks, session, coord = source.hooks(), tf.Session(), tf.train.Coordinator()
+    for hook in hooks:
+        hook.begin()
+    for hook in hooks:
+        hook.after_create_session(session, coord)
+    print(session.run(tensors)[0].item(), sum("towerpack" in thread.name for thread in threading.enumerate()))
+    hooks.append(hooks)  # a cycle, which Python collects at its end
+
+use()
 """
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
@@ -75,6 +76,9 @@ def close_in_time(session: tf.Session) -> None:
         return  # done by another source
 
     def close_aside() -> None:
+        if sys.is_finalizing():  # a session that is deleted with the process: no thread starts any more
+            close()
+            return
         thread = threading.Thread(target=close, name="towerpack-close", daemon=True)
         thread.start()
         thread.join(_CLOSE_SECONDS)
