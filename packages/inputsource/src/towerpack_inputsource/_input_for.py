@@ -126,6 +126,7 @@ class MeasuredFlow:
 
     def iter_blocks(self, most: int, first: int) -> Iterator[Any] | None:
         """Starts the next pass in blocks, if the flow makes them; see `DataFlow.iter_blocks`."""
+        self._held = None
         blocks = None if self.in_worker else self.reads.iter_blocks(most, first)
         if blocks is None or self._decided:
             return blocks

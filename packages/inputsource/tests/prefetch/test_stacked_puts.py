@@ -5,9 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from towerpack_dataflow import BatchData, DataFromArrays
+from towerpack_dataflow import BatchData, DataFromArrays, DataFromList, MapData
 from towerpack_inputsource import DatapointTypeError
 from towerpack_inputsource.prefetch import Activity, BufferClosed, FlowReader, PrefetchLoop
+from towerpack_inputsource.prefetch._put_collector import PutCollector
 from towerpack_inputsource.specs import Component, compile_check
 from towerpack_inputsource.testing import FlowFailure, ListFlow
 
@@ -211,3 +212,19 @@ def test_an_invalid_datapoint_of_a_block_is_named():
             received += block[0][0].tolist() if block else [reader.dequeue()[0].tolist()]
     assert received == [[number, number + 1] for number in range(0, 30, 2)]
     assert reader.position()["index"] == 16
+
+
+def test_a_slow_flow_without_blocks_is_put_one_by_one():
+    seconds = [0.0]
+
+    def slow(datapoint):
+        seconds[0] += 0.005
+        return datapoint
+
+    flow = MapData(DataFromList([[np.full(2, number)] for number in range(20)]), slow)
+    reader = FlowReader(flow, False, list, check_block=INTS, most=8)
+    reader.restart()
+    collector = PutCollector(reader, lambda *arrays: None, lambda *stacks: None, 8)
+    for number in range(1, 21):
+        _, positions = collector.next_put(lambda: seconds[0])
+        assert [position["index"] for position in positions] == [number]

@@ -430,10 +430,10 @@ class FlowReader:
         Raises:
             Exception: the errors of `read`.
         """
-        if self._check_block is None or self._rest:
+        if self._check_block is None or not self._in_blocks or self._rest:
             return None
         block = self._next_read()
-        if not self._in_blocks:
+        if not self._in_blocks:  # the first datapoint of the next pass
             self._rest.append(block)
             return None
         try:

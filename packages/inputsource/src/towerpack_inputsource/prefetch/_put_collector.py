@@ -166,12 +166,12 @@ class PutCollector:
             StopIteration: the flow has ended.
             BaseException: any error of the flow.
         """
+        deadline = clock() + _LONGEST_COLLECTION
         if self._put_many is not None and self._left_over is None and self._failure is None:
             block = self._reader.read_block()
             if block is not None:
                 stacks, positions = block
                 return partial(self._put_many, *stacks), positions
-        deadline = clock() + _LONGEST_COLLECTION
         arrays, position = self._next()
         limit = 1
         if self._put_many is not None and clock() < deadline and DatapointStack.holds(arrays):

@@ -332,7 +332,7 @@ class SessionThread:
             self._session.run(op)
 
 
-# Those of sessions that nothing may have ended, such as a script's plain session.
+# A script may leave those of a plain session running.
 _started: weakref.WeakSet[SessionThread] = weakref.WeakSet()
 
 

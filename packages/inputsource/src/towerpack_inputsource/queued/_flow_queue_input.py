@@ -271,7 +271,7 @@ class FlowQueueInput(InputSource):
             capacity = default_capacity(put) if self._capacity is None else self._capacity
             self._ops = QueueOps(put, self._queue, capacity, type(self).__name__)
         check = compile_check([component_of(spec) for spec in put])
-        most = self._most_in_put()
+        self._most = most = self._most_in_put()
         check_block = _block_check(put) if most > 1 and makes_blocks(self._flow) else None
         self._reader = FlowReader(
             self._flow, self.infinite, check, END_OF_DATA, LOST_SESSION, check_block, most
@@ -314,9 +314,7 @@ class FlowQueueInput(InputSource):
     def _start(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
         if self._thread is not None:
             self._thread.finish()  # the session was lost and recreated
-        self._thread = SessionThread(
-            self._ops, self._reader, session, coord, self._held_back, self._most_in_put()
-        )
+        self._thread = SessionThread(self._ops, self._reader, session, coord, self._held_back, self._most)
         with ends_run_on_error(coord):
             self._thread.start(self._loaded)
         self._loaded = None
