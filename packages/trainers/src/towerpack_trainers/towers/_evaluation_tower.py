@@ -10,8 +10,9 @@ from typing import Any, final
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from towerpack_inputsource import InputSource, fast_callable
+from towerpack_inputsource import InputSource
 
+from ._predictor import compile_outputs
 from ._tower import Tower, ended_apart_from
 
 __all__ = ["EvaluationProgress", "EvaluationTower", "ParallelEvaluation", "round_robin"]
@@ -175,22 +176,10 @@ class _BatchCall:
         flat = tf.nest.flatten(self._wanted)
         if not all(isinstance(tensor, tf.Tensor) for tensor in (*flat, *fed)):
             return lambda *values: self._sess.run(self._wanted, dict(zip(fed, values)))
-        # TensorFlow computes no fed tensor, and no tensor twice in one call.
-        names = list(dict.fromkeys(tensor.name for tensor in (*fed, *flat)))
-        fetches = [self._sess.graph.get_tensor_by_name(name) for name in names[len(fed) :]]
-        run = fast_callable(self._sess, feeds=fed, fetches=fetches) if fetches else _nothing
+        run = compile_outputs(self._sess, fed, flat)
         dtypes = [tensor.dtype.as_numpy_dtype for tensor in fed]
-        places = tf.nest.map_structure(lambda tensor: names.index(tensor.name), self._wanted)
-
-        def call(*values: Any) -> Any:
-            arrays = [np.asarray(value, dtype) for value, dtype in zip(values, dtypes)]
-            return _filled(places, [*arrays, *run(*arrays)])
-
-        return call
-
-
-def _nothing(*values: Any) -> list[Any]:
-    return []
+        places = tf.nest.pack_sequence_as(self._wanted, range(len(flat)))
+        return lambda *values: _filled(places, run(*map(np.asarray, values, dtypes)))
 
 
 def _filled(places: Any, found: list[Any]) -> Any:

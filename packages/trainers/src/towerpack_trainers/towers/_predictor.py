@@ -17,7 +17,14 @@ from .._errors import ConfigError, PredictorInputError, TrainerStateError
 from ._devices import check_devices, note_devices
 from ._tower import Tower, TowerFunc
 
-__all__ = ["PredictionTowers", "Predictor", "add_prediction_tower", "device_name", "make_predictor"]
+__all__ = [
+    "PredictionTowers",
+    "Predictor",
+    "add_prediction_tower",
+    "compile_outputs",
+    "device_name",
+    "make_predictor",
+]
 
 # TensorFlow runs the ops of a call in the calling thread.
 _IN_CALLING_THREAD = -1
@@ -91,11 +98,6 @@ class Predictor:
         self._sess: tf.Session = None
         self._options = tf.RunOptions(inter_op_thread_pool=_IN_CALLING_THREAD) if in_calling_thread else None
         self._checks = [InputCheck(tensor) for tensor in inputs]
-        # TensorFlow computes no tensor twice in one call, and no fed tensor.
-        fed = {tensor.name: index for index, tensor in enumerate(inputs)}
-        self._fetched = {tensor.name: tensor for tensor in outputs if tensor.name not in fed}
-        order = [*fed, *self._fetched]
-        self._places = [order.index(tensor.name) for tensor in outputs]
 
     def __call__(self, *arrays: Any) -> Any:
         """Predicts for one batch.
@@ -117,17 +119,10 @@ class Predictor:
             )
         sess = self._get_session()
         if sess is not self._sess:
-            fetches = list(self._fetched.values())
-            # TensorFlow cannot make a call without ops.
-            self._run = (
-                fast_callable(sess, feeds=self.inputs, fetches=fetches, options=self._options)
-                if fetches
-                else _nothing
-            )
+            self._run = compile_outputs(sess, self.inputs, self.outputs, self._options)
             self._sess = sess
         values = [check(array) for check, array in zip(self._checks, arrays)]
-        found = values + self._run(*values)
-        outputs = [found[place] for place in self._places]
+        outputs = self._run(*values)
         return (values, outputs) if self.return_input else outputs
 
     def in_calling_thread(self) -> Predictor:
@@ -227,6 +222,39 @@ def _kind(dtype: np.dtype[Any]) -> str:
 
 def _is_whole(dtype: np.dtype[Any]) -> bool:
     return dtype.kind in "iu"
+
+
+def compile_outputs(
+    sess: tf.Session,
+    inputs: Sequence[tf.Tensor],
+    outputs: Sequence[tf.Tensor],
+    options: tf.RunOptions | None = None,
+) -> Callable[..., list[Any]]:
+    """Returns a function that takes one array per input and returns one per output.
+
+    Args:
+        sess: the session.
+        inputs: tensors to feed, each once.
+        outputs: tensors to compute; inputs among them are returned as they are fed.
+        options: options of each call.
+    """
+    # TensorFlow computes no tensor twice in one call, and no fed tensor.
+    fed = {tensor.name: index for index, tensor in enumerate(inputs)}
+    fetched = {tensor.name: tensor for tensor in outputs if tensor.name not in fed}
+    order = [*fed, *fetched]
+    places = [order.index(tensor.name) for tensor in outputs]
+    # TensorFlow cannot make a call without ops.
+    run = (
+        fast_callable(sess, feeds=inputs, fetches=list(fetched.values()), options=options)
+        if fetched
+        else _nothing
+    )
+
+    def call(*values: Any) -> list[Any]:
+        found = [*values, *run(*values)]
+        return [found[place] for place in places]
+
+    return call
 
 
 def _nothing(*values: Any) -> list[Any]:
