@@ -33,10 +33,10 @@ PLANTS = {
     "floors of callbacks": [("callbacks/callback/_callback", FOR_TYPES, "callbacks.monitors")],
     "floors of trainers": [("trainers/base/_trainer", LAZY, "trainers.replicate")],
     "what rewrites scripts needs no TensorFlow": [("compat/cli/migrate/_findings", LAZY, "tensorflow")],
-    "floors of trainers' base": [("trainers/base/_trainer", LAZY, "trainers.base._builder_trainers")],
+    "floors of trainers' base": [("trainers/base/_trainer", LAZY, "trainers.base._tower_trainer")],
     "no two siblings import each other in a circle, at any depth": [
         ("dataflow/flow/_epoch", LAZY, "dataflow.flow._flow"),
-        ("inputsource/queued/_flow_queue_input", FOR_TYPES, "inputsource.queued._queue_input"),
+        ("inputsource/queued/_queue_input", FOR_TYPES, "inputsource.queued._batch_queue_input"),
         ("layers/arguments", LAZY, "layers.nn._conv"),
         ("callbacks/checkpoint/_run_writer", LAZY, "callbacks.checkpoint._savers"),
         ("trainers/towers/_tower", FOR_TYPES, "trainers.towers._evaluation_tower"),

@@ -2,7 +2,7 @@ import pytest
 
 import towerpack_trainers
 from towerpack_trainers import ConfigError, InputOverhead, SimpleTrainer, TrainConfig
-from towerpack_trainers._renamed import renamed_arguments
+from towerpack_trainers._argument_checks import renamed_arguments
 
 
 @renamed_arguments(draw="rng_key")

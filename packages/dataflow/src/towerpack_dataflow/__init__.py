@@ -2,6 +2,7 @@
 
 import typing as _typing
 
+from ._argument_checks import renamed_exports as _renamed_exports
 from ._errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -37,7 +38,6 @@ from ._errors import (
     WorkerDiedError,
     WorkerError,
 )
-from ._renamed_exports import renamed_exports as _renamed_exports
 from .augment.flows import (
     AugmentImageComponent,
     AugmentImageComponents,
@@ -106,8 +106,7 @@ from .runtime.on_ray import RayRunner
 from .runtime.tracing import TraceSummary, process_spans
 from .sources._fake_data import FakeData
 from .sources._from_arrays import DataFromArrays
-from .sources._from_iterable import DataFromGenerator, DataFromIterable
-from .sources._from_list import DataFromList
+from .sources._from_iterable import DataFromGenerator, DataFromIterable, DataFromList
 
 # Type checkers would otherwise accept any name as an export.
 if not _typing.TYPE_CHECKING:

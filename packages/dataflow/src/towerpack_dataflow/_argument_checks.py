@@ -1,4 +1,4 @@
-"""Checks of arguments that flows share.
+"""Checks of arguments that flows share, and old names of exports.
 
 They are functions, not validators of attrs: importing attrs would take `import towerpack_dataflow` beyond its
 limit, a little more than the time of `import numpy`, which `benchmarks/import_time.py` measures.
@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import operator
 import sys
+import warnings
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
 from ._errors import ArgumentError, ArgumentTypeError
 
-__all__ = ["count", "flag", "one_of", "position", "seconds"]
+__all__ = ["count", "flag", "one_of", "position", "renamed_exports", "seconds"]
 
 
 def count(name: str, value: Any, least: int = 1, instead: str = "", most: int | None = sys.maxsize) -> int:
@@ -97,3 +99,22 @@ def _as_index(value: Any) -> int | None:
         return operator.index(value)
     except TypeError:
         return None
+
+
+def renamed_exports(module: str, new_names: Mapping[str, str]) -> Callable[[str], Any]:
+    """Returns a module's `__getattr__` for the old names of its exports.
+
+    Args:
+        module: the name of the module.
+        new_names: the new name of each old one.
+    """
+
+    def look_up(name: str) -> Any:
+        if name not in new_names:
+            raise AttributeError(f"module {module!r} has no attribute {name!r}")
+        warnings.warn(
+            f"{module}.{name} is deprecated; use {new_names[name]}", DeprecationWarning, stacklevel=2
+        )
+        return getattr(sys.modules[module], new_names[name])
+
+    return look_up

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from towerpack_dataflow import BatchData, DataFromArrays, DataFromList, MapData
 from towerpack_inputsource import BatchQueueInput, QueueInput, StagingInput
-from towerpack_inputsource.queued._flow_queue_input import default_capacity
+from towerpack_inputsource.queued._queue_input import default_capacity
 
 N = tf.TensorSpec([None], tf.int32, "n")
 few = settings(max_examples=6)

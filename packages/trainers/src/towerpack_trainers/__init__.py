@@ -10,6 +10,7 @@ from . import optimize as optimize
 from . import predict as predict
 from . import replicate as replicate
 from . import rl as rl
+from ._argument_checks import renamed_exports as _renamed_exports
 from ._errors import (
     ConfigError,
     EndOfInputError,
@@ -26,7 +27,6 @@ from ._errors import (
     TrainerStateError,
     UnknownArgumentError,
 )
-from ._renamed import renamed_exports as _renamed_exports
 from .base import (
     BuilderTrainer,
     KerasModel,
@@ -83,10 +83,9 @@ from .replicate import (
 from .reports._describe_training import collect_env_info, describe_trainable_variables
 from .reports._input_overhead import InputOverhead
 from .restore import DictRestore, SaverRestore, SessionInit, SmartInit
-from .session import cpu_session_config, default_session_config, gpu_session_config
 from .step import HookedSession
 from .towers._builder import Builder, SingleDeviceBuilder
-from .towers._devices import get_num_gpu
+from .towers._devices import cpu_session_config, default_session_config, get_num_gpu, gpu_session_config
 from .towers._model_desc import ModelDesc
 from .towers._objective import Objective
 from .towers._tower import Tower, TowerFunc

@@ -38,10 +38,10 @@ from ._argument_checks import (
     make_optimizer,
     one_of,
     positive_number,
+    renamed_fields,
     whole_number,
 )
 from ._errors import ConfigError
-from ._renamed import renamed_fields
 from .reports import record_run
 from .restore import RunState, SessionInit, check_resume_allow, find_starting_point
 from .session import ProcessStrategy, RunDirectory

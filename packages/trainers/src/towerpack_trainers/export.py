@@ -22,7 +22,7 @@ from towerpack_layers import nonempty_batches
 
 from ._errors import ConfigError, ExportError
 from .predict import OfflinePredictor, PredictConfig
-from .session import default_session_config
+from .towers._devices import default_session_config
 
 __all__ = [
     "ModelExporter",

@@ -1,13 +1,22 @@
 """The base classes of callbacks, their periods, the protocol of their loop, and shared checks."""
 
-from ._argument_checks import check_choice, check_count, check_number_above_zero
 from ._callback import Callback, StepFetch, is_replaced, output_directory
-from ._describe_seconds import describe_seconds
-from ._every import EVERY_EPOCH, EVERY_STEP, DueSchedule, Every, Ticker, as_every
+from ._every import (
+    EVERY_EPOCH,
+    EVERY_STEP,
+    DueSchedule,
+    Every,
+    LoopState,
+    Ticker,
+    as_every,
+    check_choice,
+    check_count,
+    check_number_above_zero,
+    describe_seconds,
+)
 from ._proxy_callback import ProxyCallback
 from ._trainer_protocol import (
     InferenceTower,
-    LoopState,
     StatisticWatch,
     TrainerProtocol,
     is_better,

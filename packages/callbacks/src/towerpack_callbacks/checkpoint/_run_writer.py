@@ -28,7 +28,7 @@ from .format import (
     write_files,
 )
 
-__all__ = ["RunWriter", "SaveState", "check_on_error", "random_state", "set_random_state"]
+__all__ = ["RunWriter", "SaveState", "random_state", "set_random_state"]
 
 _log = logging.getLogger("towerpack_callbacks")
 
@@ -65,19 +65,6 @@ def set_random_state(state: Mapping[str, Any]) -> None:
 
 def _as_lists(internal: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value.tolist() if hasattr(value, "tolist") else value for key, value in internal.items()}
-
-
-def check_on_error(saver: Callback, on_error: str) -> str:
-    """Checks the `on_error` argument of a saver and returns it.
-
-    Raises:
-        ValueError: `on_error` is neither "stop" nor "warn".
-    """
-    if on_error not in {"stop", "warn"}:
-        raise ValueError(
-            f'{type(saver).__name__}(on_error={on_error!r}): expected "stop", or "warn" to continue training.'
-        )
-    return on_error
 
 
 @final

@@ -22,7 +22,7 @@ from ..callback import (
     is_better,
     output_directory,
 )
-from ._run_writer import RunWriter, check_on_error
+from ._run_writer import RunWriter
 from ._variable_values import add_copies
 from .format import (
     LATEST,
@@ -52,6 +52,19 @@ _log = logging.getLogger("towerpack_callbacks")
 
 def _positive(holder: object, attribute: Any, value: object) -> None:
     check_count(f"{attribute.name}={value!r}", value, optional=attribute.default is None)
+
+
+def _check_on_error(saver: Callback, on_error: str) -> str:
+    """Checks the `on_error` argument of a saver and returns it.
+
+    Raises:
+        ValueError: `on_error` is neither "stop" nor "warn".
+    """
+    if on_error not in {"stop", "warn"}:
+        raise ValueError(
+            f'{type(saver).__name__}(on_error={on_error!r}): expected "stop", or "warn" to continue training.'
+        )
+    return on_error
 
 
 @final
@@ -189,7 +202,7 @@ class ModelSaver(Callback):
         self._given_dir = None if checkpoint_dir is None else Path(checkpoint_dir)
         self._collections = (var_collections,) if isinstance(var_collections, str) else tuple(var_collections)
         self._background = background
-        self._on_error = check_on_error(self, on_error)
+        self._on_error = _check_on_error(self, on_error)
         self._values: dict[int, float] = {}
         self._steps: list[int] | None = None
         self._written = -1
@@ -339,7 +352,7 @@ class BestSaver(Callback):
         self._watch = StatisticWatch(monitor_stat)
         self._given_dir = None if checkpoint_dir is None else Path(checkpoint_dir)
         self._background = background
-        self._on_error = check_on_error(self, on_error)
+        self._on_error = _check_on_error(self, on_error)
         self._name = f"{self._mode}-{re.sub(r'[^A-Za-z0-9_.-]', '-', monitor_stat)}"
         self._best: float | None = None
         self._wanted = False

@@ -1,7 +1,6 @@
 """Writes files: atomically, line by line, and in the background."""
 
 from ._atomic_write import atomic_write, replace_directory, sync, write_archive
-from ._background_writer import BackgroundJob, BackgroundWriter, Batches
 from ._line_file import (
     ENVIRONMENT,
     EXPLANATION,
@@ -9,6 +8,9 @@ from ._line_file import (
     PNG_CHANNELS,
     RUN_RECORD,
     RUN_RECORD_FORMAT,
+    BackgroundJob,
+    BackgroundWriter,
+    Batches,
     LineFile,
     cut_lines_after,
     cut_pictures_after,

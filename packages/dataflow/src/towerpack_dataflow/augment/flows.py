@@ -17,7 +17,7 @@ from ..flow._flow import DataFlow
 from ..flow._trace import Origins
 from ..operators._map_component import no_component
 from ..operators._map_data import MapData
-from ..sources._from_list import DataFromList
+from ..sources._from_iterable import DataFromList
 from ._augmentor import ImageAugmentor, drawing_from
 from ._augmentor_list import AugmentorList, in_turn
 from ._decode_image import read_image

@@ -13,10 +13,9 @@ from ..flow._trace import Origin
 from ..flow._tree_fingerprint import known_length
 from ..flow._user_code import record_origin
 from ..operators._proxy_flow import ProxyDataFlow
-from ._batch_size import checked_batch_size
+from ._batch_division import checked_batch_size, first_number, hosts_of
 from ._buffer_pool import BatchAllocator, BufferPool, freeze
 from ._collate import Collator
-from ._host_share import first_number, hosts_of
 
 __all__ = ["BatchData"]
 

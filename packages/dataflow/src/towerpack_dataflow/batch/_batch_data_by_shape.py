@@ -11,9 +11,9 @@ from ..flow._epoch import Epoch
 from ..flow._resume_marks import replayed
 from ..flow._user_code import record_origin
 from ..operators._proxy_flow import ProxyDataFlow
+from ._batch_division import hosts_of
 from ._buffer_pool import BufferPool
 from ._collate import Collator
-from ._host_share import hosts_of
 
 __all__ = ["BatchDataByShape"]
 

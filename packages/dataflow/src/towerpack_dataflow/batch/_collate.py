@@ -9,7 +9,8 @@ from typing import Any, final
 import numpy as np
 
 from .._errors import BatchError
-from ..flow._columns import NUMBER_DTYPES, assembled, number_kind, only_values, stays_same
+from ..flow._columns import NUMBER_DTYPES, assembled, number_kind, stays_same
+from ..sources._from_arrays import only_values
 from ..storage import snapshot
 from ._buffer_pool import BatchAllocator, Rows
 

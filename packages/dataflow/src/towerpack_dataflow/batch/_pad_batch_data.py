@@ -13,10 +13,9 @@ from ..flow._epoch import Epoch
 from ..flow._trace import Origin
 from ..flow._user_code import record_origin
 from ..operators._proxy_flow import ProxyDataFlow
-from ._batch_size import checked_batch_size
+from ._batch_division import checked_batch_size, hosts_of
 from ._buffer_pool import BatchAllocator, BufferPool
 from ._collate import Collator, ComponentBuilder, UnlikeError, as_array, builder_for
-from ._host_share import hosts_of
 
 __all__ = ["PadBatchData", "PaddedBuilder", "Sizes"]
 

@@ -11,7 +11,7 @@ from ..flow._flow import DataFlow
 from ..flow._tree_fingerprint import known_length
 from ..operators._proxy_flow import ProxyDataFlow
 from ._batch_data import BatchData
-from ._host_share import BatchMark, hosts_of, keeps_indices, length_of_all, local_number
+from ._batch_division import BatchMark, hosts_of, keeps_indices, length_of_all, local_number
 
 __all__ = ["refit"]
 

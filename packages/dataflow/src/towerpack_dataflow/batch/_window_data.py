@@ -13,9 +13,9 @@ from ..flow._user_code import record_origin
 from ..flow._written_flow import is_steady
 from ..operators._proxy_flow import ProxyDataFlow
 from ..storage import snapshot
+from ._batch_division import hosts_of
 from ._buffer_pool import BufferPool
 from ._collate import Collator
-from ._host_share import hosts_of
 
 __all__ = ["WindowData"]
 

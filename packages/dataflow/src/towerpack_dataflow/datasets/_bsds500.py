@@ -12,7 +12,7 @@ from .. import _argument_checks as arguments
 from .._errors import DatasetError, FormatError
 from ..augment._decode_image import read_image
 from ..operators._map_data import MapData
-from ..sources._from_list import DataFromList
+from ..sources._from_iterable import DataFromList
 from ._download import PathLike, dataset_folder
 from ._image_files import image_names
 from ._mat_datasets import read_mat

@@ -13,7 +13,7 @@ from .._errors import DatasetError, FormatError
 from ..augment._decode_image import read_image
 from ..operators._map_component import OfComponent
 from ..operators._map_data import MapData
-from ..sources._from_list import DataFromList
+from ..sources._from_iterable import DataFromList
 from ._download import PathLike
 
 __all__ = [

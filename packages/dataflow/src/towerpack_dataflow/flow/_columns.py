@@ -23,7 +23,6 @@ __all__ = [
     "duration",
     "number_kind",
     "numbers_array",
-    "only_values",
     "stays_same",
 ]
 
@@ -41,7 +40,6 @@ _EXACT_DTYPES = {bool: np.bool_, int: np.int64, float: np.float64, complex: np.c
 _BYTES_AT_ONCE, _MOST_AT_ONCE = 2**16, 64
 _INT32_LIMIT = 2**31
 _WHOLE = 2.0**24  # up to here float32 holds each integer
-_WITHOUT_MEANING = frozenset({np.ndarray, np.memmap, np.matrix, np.recarray})
 
 
 class NoColumnsError(Exception):
@@ -158,16 +156,6 @@ def numbers_array(kind: type, values: Sequence[Any]) -> np.ndarray | None:
     parts = exact.view(np.float64) if kind is complex else exact
     doubtful = parts[~((parts >= -_WHOLE) & (parts <= _WHOLE))]
     return exact.astype(NUMBER_DTYPES[kind]) if all(map(stays_same, doubtful.tolist())) else None
-
-
-def only_values(array: np.ndarray) -> bool:
-    """Tells whether an array loses nothing by dropping its class: no mask, no unit, no attributes.
-
-    NumPy's own subclasses are accepted; masked arrays only if nothing is masked.
-    """
-    if isinstance(array, np.ma.MaskedArray):
-        return not np.any(np.ma.flatten_mask(np.ma.getmaskarray(array)))
-    return type(array) in _WITHOUT_MEANING
 
 
 _NUMBER_BYTES = 8

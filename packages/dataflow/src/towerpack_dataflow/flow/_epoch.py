@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Mapping
 from typing import Any, final
 
 import numpy as np
 
-from ._resume_marks import Marks, as_lists
+from ._resume_marks import Marks
 
-__all__ = ["Epoch", "Position", "draw_seed"]
+__all__ = ["Epoch", "Position", "as_lists", "draw_seed"]
 
 
 @final
@@ -166,3 +167,8 @@ class Position:
     def __reduce__(self) -> tuple[Any, ...]:
         # A copy has no running iterator, so its first one starts here.
         return Position, (self.epoch, self.index)
+
+
+def as_lists(marks: Mapping[str, Iterable[int]]) -> Marks:
+    """Copies marks in their current form as they are held in a state."""
+    return {place: list(mark) for place, mark in marks.items()}

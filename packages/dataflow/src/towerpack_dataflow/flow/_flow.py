@@ -76,7 +76,8 @@ class DataFlow:
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         """Creates the object; a class with `__iter__` or `datapoint` has a `WrittenFlow` in front."""
-        made: Self = object.__new__(adapted(cls, DataFlow))
+        written = cls.__iter__ is not DataFlow.__iter__ or cls.datapoint is not DataFlow.datapoint
+        made: Self = object.__new__(adapted(cls, DataFlow) if written else cls)
         return made
 
     def __bool__(self) -> bool:

@@ -9,9 +9,8 @@ from typing import Any, NamedTuple
 
 from .._errors import ArgumentError, FlowDefinitionError, NotAddressableError, StateError
 from ._columns import Blocks
-from ._epoch import Epoch, Position
+from ._epoch import Epoch, Position, as_lists
 from ._node import Node
-from ._resume_marks import as_lists
 from ._tree_fingerprint import Fingerprint, differences, is_fingerprint, tree_fingerprint
 from ._user_code import explain, running
 

@@ -6,12 +6,12 @@ Without marks, a stream repeats its pass: a replay.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from itertools import chain
 from time import perf_counter
 from typing import Any, ClassVar, Self, final
 
-__all__ = ["Mark", "Marks", "Replay", "as_lists", "replayed"]
+__all__ = ["Mark", "Marks", "Replay", "replayed"]
 
 _log = logging.getLogger("towerpack_dataflow")
 
@@ -69,11 +69,6 @@ class Mark:
         """Shows the numbers with their names."""
         numbers = ", ".join(f"{name}={getattr(self, name)}" for name in self.fields)
         return f"{type(self).__name__}({numbers})"
-
-
-def as_lists(marks: Mapping[str, Iterable[int]]) -> Marks:
-    """Copies marks in their current form as they are held in a state."""
-    return {place: list(mark) for place, mark in marks.items()}
 
 
 @final

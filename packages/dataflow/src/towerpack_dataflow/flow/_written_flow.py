@@ -131,17 +131,16 @@ class WrittenFlow:
 
 
 def adapted(cls: type, root: type) -> type:
-    """Returns the class for objects of `cls`: `cls`, or a subclass of it with a `WrittenFlow` in front.
+    """Returns the class for objects of `cls`: a subclass of it with a `WrittenFlow` in front.
 
     Args:
-        cls: a class of flows.
+        cls: a class of flows with its own `__iter__` or `datapoint`.
         root: the base class of all flows.
 
     Raises:
         FlowDefinitionError: a class defines both `__iter__` and `datapoint`.
     """
-    overrides = cls.__iter__ is not root.__iter__ or cls.datapoint is not root.datapoint  # type: ignore[attr-defined]
-    if not overrides or issubclass(cls, WrittenFlow):
+    if issubclass(cls, WrittenFlow):
         return cls
     for known in cls.__subclasses__():
         if known.__bases__ == (WrittenFlow, cls):

@@ -11,7 +11,7 @@ from .._errors import FormatError
 from ..flow._epoch import Epoch
 from ..flow._node import Effect
 from ..flow._user_code import record_origin
-from ..sources._from_list import DataFromList
+from ..sources._from_iterable import DataFromList
 from ..storage import URL, StoredFile, UrlCache, as_url, open_url, printable
 
 __all__ = ["OpenedRecords", "RecordFlow", "Records", "open_same"]

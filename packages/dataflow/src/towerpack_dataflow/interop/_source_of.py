@@ -10,8 +10,7 @@ from typing import Any, final
 import numpy as np
 
 from .._errors import ArgumentError, ArgumentTypeError
-from ..batch._batch_size import checked_batch_size
-from ..batch._host_share import hosts_of
+from ..batch._batch_division import checked_batch_size, hosts_of
 from ..flow._epoch import Epoch
 from ..flow._flow import DataFlow
 from ..flow._resume_marks import replayed
@@ -20,8 +19,7 @@ from ..flow._user_code import UserCode, record_origin, run_pass
 from ..operators._map_data import MapData
 from ..operators._proxy_flow import ProxyDataFlow
 from ..sources._from_arrays import DataFromArrays
-from ..sources._from_iterable import DataFromIterable, as_dataflow
-from ..sources._from_list import DataFromList
+from ..sources._from_iterable import DataFromIterable, DataFromList, as_dataflow
 from ..storage import snapshot
 from ._nested import NestedBatchData
 from .transforms import seeded

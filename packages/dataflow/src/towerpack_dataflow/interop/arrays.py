@@ -9,8 +9,8 @@ import numpy as np
 
 from .. import _argument_checks as arguments
 from .._errors import ComponentError, EmptyFlowError
-from ..flow._columns import only_values
 from ..flow._flow import DataFlow
+from ..sources._from_arrays import only_values
 from ..sources._from_iterable import as_dataflow
 
 __all__ = ["ArrayIterator"]

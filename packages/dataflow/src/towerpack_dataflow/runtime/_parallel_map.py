@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from ..flow._epoch import Epoch
-from ..flow._resume_marks import Replay, as_lists
+from ..flow._epoch import Epoch, as_lists
+from ..flow._resume_marks import Replay
 from ..flow._written_flow import is_steady
 from ..operators._map_data import FilterMark, MapData
 from ..storage import snapshot

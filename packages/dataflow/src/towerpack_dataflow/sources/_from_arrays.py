@@ -8,12 +8,14 @@ from typing import Any
 import numpy as np
 
 from .._errors import ArgumentError, ArgumentTypeError
-from ..flow._columns import Columns, Field, assembled, numbers_array, only_values
+from ..flow._columns import Columns, Field, assembled, numbers_array
 from ..flow._epoch import Epoch
 from ..flow._node import Effect
-from ._from_list import DataFromList
+from ._from_iterable import DataFromList
 
-__all__ = ["ArrayRows", "DataFromArrays"]
+__all__ = ["ArrayRows", "DataFromArrays", "only_values"]
+
+_WITHOUT_MEANING = frozenset({np.ndarray, np.memmap, np.matrix, np.recarray})
 
 _STACKABLE = "biufcmMV"
 
@@ -173,3 +175,13 @@ def _as_batched(values: Sequence[Any]) -> np.ndarray | None:
     """Returns Python numbers as an array, if a batch can hold all of them."""
     kinds = set(map(type, values))
     return numbers_array(kinds.pop(), values) if len(kinds) == 1 else None
+
+
+def only_values(array: np.ndarray) -> bool:
+    """Tells whether an array loses nothing by dropping its class: no mask, no unit, no attributes.
+
+    NumPy's own subclasses are accepted; masked arrays only if nothing is masked.
+    """
+    if isinstance(array, np.ma.MaskedArray):
+        return not np.any(np.ma.flatten_mask(np.ma.getmaskarray(array)))
+    return type(array) in _WITHOUT_MEANING

@@ -11,7 +11,7 @@ import tensorflow.compat.v1 as tf
 from .._errors import SpecError
 from .._source import check_at_least
 from ..specs import with_batch_size
-from ._flow_queue_input import FlowQueueInput
+from ._queue_input import FlowQueueInput
 
 __all__ = ["BatchQueueInput"]
 

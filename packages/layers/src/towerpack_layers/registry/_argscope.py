@@ -6,7 +6,6 @@ import contextlib
 import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from contextvars import ContextVar
 from types import FrameType, ModuleType
 from typing import Any, cast, final
 
@@ -16,21 +15,17 @@ import tensorflow.compat.v1 as tf
 from .._errors import LayerArgumentError, NotALayerError
 from ..tower import graph_notes
 from ._layer_info import (
+    OPEN_BLOCKS,
     Layer,
     LayerInfo,
+    ScopeBlock,
     layer_info,
     modern_arguments,
-    modern_call,
+    scoped_defaults,
     user_frame,
-    warn_in_user_code,
 )
 from ._layer_scope import (
-    cast_arguments,
-    check_finished,
-    check_graph_mode,
-    layer_scope,
     log_shapes,
-    name_output,
 )
 
 __all__ = [
@@ -38,11 +33,10 @@ __all__ = [
     "ScopedCalls",
     "ScopedDefault",
     "argscope",
-    "build_layer",
     "enable_argscope_for_function",
     "enable_argscope_for_module",
     "get_arg_scope",
-    "scoped_defaults",
+    "note_call",
 ]
 
 
@@ -193,13 +187,15 @@ class argscope(contextlib.ContextDecorator):
         """
         frame, _ = user_frame()
         _check_no_generator(frame)
-        _blocks.set((*_blocks.get(), _Block(self, self._arguments, frame.f_code.co_filename, frame.f_lineno)))
+        OPEN_BLOCKS.set(
+            (*OPEN_BLOCKS.get(), ScopeBlock(self, self._arguments, frame.f_code.co_filename, frame.f_lineno))
+        )
 
     def __exit__(self, *_exception: object) -> None:
         """Closes the scope, at any position among the open scopes."""
-        blocks = list(_blocks.get())
+        blocks = list(OPEN_BLOCKS.get())
         mine = max(index for index, block in enumerate(blocks) if block.scope is self)
-        _blocks.set((*blocks[:mine], *blocks[mine + 1 :]))
+        OPEN_BLOCKS.set((*blocks[:mine], *blocks[mine + 1 :]))
 
     @staticmethod
     def explain() -> ScopedCalls:
@@ -221,24 +217,6 @@ class argscope(contextlib.ContextDecorator):
         return noted_calls()
 
 
-@final
-@attrs.frozen(eq=False)
-class _Block:
-    """An open scope, the arguments of its layers, and the place where it was opened.
-
-    Layers are identified by object, not by name.
-    """
-
-    scope: argscope
-    arguments: Mapping[LayerInfo, Mapping[str, Any]]
-    path: str
-    line: int
-
-
-# The open blocks, the outermost first.
-_blocks: ContextVar[tuple[_Block, ...]] = ContextVar("towerpack_layers_argscope", default=())
-
-
 def get_arg_scope() -> dict[str, dict[str, Any]]:
     """Returns a copy of the current default arguments, by layer name.
 
@@ -252,7 +230,7 @@ def get_arg_scope() -> dict[str, dict[str, Any]]:
         >>> get_arg_scope()
         {}
     """
-    infos = dict.fromkeys(info for block in _blocks.get() for info in block.arguments)
+    infos = dict.fromkeys(info for block in OPEN_BLOCKS.get() for info in block.arguments)
     found: dict[str, dict[str, Any]] = {}
     for info in infos:
         name = info.name
@@ -260,16 +238,6 @@ def get_arg_scope() -> dict[str, dict[str, Any]]:
             name += "'"
         found[name] = {argument: value for argument, (value, _) in scoped_defaults(info).items()}
     return found
-
-
-def scoped_defaults(layer: LayerInfo) -> dict[str, tuple[Any, str]]:
-    """Returns the current default arguments of one layer, each with the place of its scope."""
-    defaults: dict[str, tuple[Any, str]] = {}
-    for block in _blocks.get():
-        if layer in block.arguments:
-            place = f"{block.path}:{block.line}"
-            defaults.update((name, (value, place)) for name, value in block.arguments[layer].items())
-    return defaults
 
 
 def _check_no_generator(frame: FrameType) -> None:
@@ -432,51 +400,3 @@ def _label(info: LayerInfo, kwargs: dict[str, Any], result: Any) -> str:
 
 def _is_symbolic(value: Any) -> bool:
     return tf.is_tensor(value) and not tf.executing_eagerly() and hasattr(value, "op")
-
-
-def build_layer(info: LayerInfo, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Builds a layer in the current graph and returns the result of its function.
-
-    Args:
-        info: the layer.
-        args: positional arguments, the layer's name first, then the input.
-        kwargs: keyword arguments.
-
-    Raises:
-        GraphRequiredError: TensorFlow executes eagerly.
-        LayerNameError: a required name is missing.
-        LayerArgumentError: the arguments do not match the layer's signature.
-        DuplicateLayerError: the name is already used.
-    """
-    name, args = info.split_name(args)
-    call = info.name if name is None else f"{info.name}({name!r})"
-    check_graph_mode(call)
-    args, kwargs = modern_call(call, info, args, kwargs)
-    defaults = scoped_defaults(info)
-    kwargs = info.complete(call, args, kwargs, {argument: value for argument, (value, _) in defaults.items()})
-    if name is None:
-        result, scope = _compute(info, args, kwargs), str(tf.get_variable_scope().name)
-        check_finished(call, result)
-    else:
-        if info.use_scope is False:
-            _warn_of_name(info.name, name)
-        with layer_scope(info.name, name) as scope:
-            result = name_output(call, _compute(info, args, kwargs))
-        if info.log_shape:
-            log_shapes(scope, args[0] if args else kwargs[next(iter(info.signature.parameters))], result)
-    if defaults:
-        note_call(info.name, scope, defaults, kwargs)
-    return result
-
-
-def _compute(info: LayerInfo, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    args, kwargs = cast_arguments(args, kwargs)
-    return info.function(*args, **kwargs)
-
-
-def _warn_of_name(layer: str, name: str) -> None:
-    warn_in_user_code(
-        f"{layer}({name!r}): the layer is registered with use_scope=False, for calls without a name. Remove "
-        "the name, or register it with use_scope=None.",
-        UserWarning,
-    )

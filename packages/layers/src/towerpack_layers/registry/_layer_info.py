@@ -1,4 +1,4 @@
-"""The description of a layer: its function, name and signature, and the aliases of its arguments."""
+"""The description of a layer: its function, name and signature, the aliases and defaults of its arguments."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from types import FrameType
 from typing import Any, ParamSpec, Protocol, TypeVar, final, overload
 
@@ -19,13 +20,16 @@ import tensorflow.compat.v1 as tf
 from .._errors import LayerArgumentError, LayerNameError
 
 __all__ = [
+    "OPEN_BLOCKS",
     "REQUIRED",
     "Layer",
     "LayerInfo",
     "OptionalNameLayer",
+    "ScopeBlock",
     "layer_info",
     "modern_arguments",
     "modern_call",
+    "scoped_defaults",
     "user_frame",
     "warn_in_user_code",
 ]
@@ -170,6 +174,34 @@ def layer_info(candidate: object) -> LayerInfo | None:
     """Returns the description of a layer, or `None` for anything else."""
     info = getattr(candidate, "layer_info", None)
     return info if isinstance(info, LayerInfo) else None
+
+
+@final
+@attrs.frozen(eq=False)
+class ScopeBlock:
+    """An open `argscope`, the arguments of its layers, and the place where it was opened.
+
+    Layers are identified by object, not by name.
+    """
+
+    scope: object
+    arguments: Mapping[LayerInfo, Mapping[str, Any]]
+    path: str
+    line: int
+
+
+OPEN_BLOCKS: ContextVar[tuple[ScopeBlock, ...]] = ContextVar("towerpack_layers_argscope", default=())
+"""The open argument scopes, the outermost first."""
+
+
+def scoped_defaults(layer: LayerInfo) -> dict[str, tuple[Any, str]]:
+    """Returns the current default arguments of one layer, each with the place of its scope."""
+    defaults: dict[str, tuple[Any, str]] = {}
+    for block in OPEN_BLOCKS.get():
+        if layer in block.arguments:
+            place = f"{block.path}:{block.line}"
+            defaults.update((name, (value, place)) for name, value in block.arguments[layer].items())
+    return defaults
 
 
 _NAMES = {

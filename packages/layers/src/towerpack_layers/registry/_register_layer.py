@@ -8,9 +8,27 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, cast, final, overload
 
+import tensorflow.compat.v1 as tf
+
 from .._errors import DuplicateRegistrationError
-from ._argscope import build_layer
-from ._layer_info import Layer, LayerInfo, OptionalNameLayer, layer_info
+from ._argscope import note_call
+from ._layer_info import (
+    Layer,
+    LayerInfo,
+    OptionalNameLayer,
+    layer_info,
+    modern_call,
+    scoped_defaults,
+    warn_in_user_code,
+)
+from ._layer_scope import (
+    cast_arguments,
+    check_finished,
+    check_graph_mode,
+    layer_scope,
+    log_shapes,
+    name_output,
+)
 
 __all__ = [
     "REGISTRY",
@@ -202,7 +220,7 @@ def _register(
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        return build_layer(info, args, kwargs)
+        return _build(info, args, kwargs)
 
     layer = cast(Layer[..., Any], call)
     layer.layer_name, layer.layer_info = info.name, info
@@ -210,6 +228,54 @@ def _register(
         vars(call)["__signature__"] = _with_name(info.signature)
     REGISTRY.add(layer)
     return layer
+
+
+def _build(info: LayerInfo, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Builds a layer in the current graph and returns the result of its function.
+
+    Args:
+        info: the layer.
+        args: positional arguments, the layer's name first, then the input.
+        kwargs: keyword arguments.
+
+    Raises:
+        GraphRequiredError: TensorFlow executes eagerly.
+        LayerNameError: a required name is missing.
+        LayerArgumentError: the arguments do not match the layer's signature.
+        DuplicateLayerError: the name is already used.
+    """
+    name, args = info.split_name(args)
+    call = info.name if name is None else f"{info.name}({name!r})"
+    check_graph_mode(call)
+    args, kwargs = modern_call(call, info, args, kwargs)
+    defaults = scoped_defaults(info)
+    kwargs = info.complete(call, args, kwargs, {argument: value for argument, (value, _) in defaults.items()})
+    if name is None:
+        result, scope = _compute(info, args, kwargs), str(tf.get_variable_scope().name)
+        check_finished(call, result)
+    else:
+        if info.use_scope is False:
+            _warn_of_name(info.name, name)
+        with layer_scope(info.name, name) as scope:
+            result = name_output(call, _compute(info, args, kwargs))
+        if info.log_shape:
+            log_shapes(scope, args[0] if args else kwargs[next(iter(info.signature.parameters))], result)
+    if defaults:
+        note_call(info.name, scope, defaults, kwargs)
+    return result
+
+
+def _compute(info: LayerInfo, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    args, kwargs = cast_arguments(args, kwargs)
+    return info.function(*args, **kwargs)
+
+
+def _warn_of_name(layer: str, name: str) -> None:
+    warn_in_user_code(
+        f"{layer}({name!r}): the layer is registered with use_scope=False, for calls without a name. Remove "
+        "the name, or register it with use_scope=None.",
+        UserWarning,
+    )
 
 
 def _check_function(function: Any) -> None:

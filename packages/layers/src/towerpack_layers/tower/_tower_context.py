@@ -7,7 +7,7 @@ import threading
 import weakref
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import Any, Self, final
+from typing import Any, NamedTuple, Self, final
 
 import attrs
 import tensorflow.compat.v1 as tf
@@ -313,8 +313,7 @@ class TowerContext:
 
 
 @final
-@attrs.frozen(eq=False)
-class _Entered:
+class _Entered(NamedTuple):
     """An entered tower: its context, its open scopes, and the state of the graph at its entry."""
 
     context: TowerContext

@@ -18,8 +18,8 @@ from ..config import TrainConfig
 from ..towers._model_desc import ModelDesc
 from ..towers._objective import MakeOptimizer
 from ..towers._tower import check_specs
-from ._builder_trainers import SimpleTrainer, SingleCostTrainer
 from ._keras_losses import OutputMetric, class_weights, cost_of, entries_of, losses_of, metrics_of
+from ._tower_trainer import SimpleTrainer, SingleCostTrainer
 
 __all__ = ["KerasModel"]
 

@@ -24,8 +24,8 @@ from towerpack_callbacks import (
     find_tensors,
 )
 
+from .._argument_checks import renamed_method
 from .._errors import ConfigError, TrainerStateError
-from .._renamed import renamed_method
 from ..config import (
     RunPlan,
     TrainConfig,
@@ -46,13 +46,10 @@ from ..session import (
     TrainingEnd,
     TrainingInputs,
     TrainingLoop,
-    add_thread_pools,
-    configure_process,
-    default_session_config,
     seed_data,
 )
 from ..step import HookedSession, PrologueOps, TrainingSteps, check_position, choose_steps
-from ..towers._devices import devices_of_towers
+from ..towers._devices import add_thread_pools, configure_process, default_session_config, devices_of_towers
 from ..towers._predictor import Predictor, make_predictor
 
 __all__ = ["Trainer"]

@@ -11,8 +11,8 @@ import tensorflow.compat.v1 as tf
 from towerpack_layers import TowerContext
 
 from .._errors import ConfigError, TrainerStateError
-from ..session import configure_process, create_session
-from ..towers._devices import check_devices
+from ..session import create_session
+from ..towers._devices import check_devices, configure_process
 from ..towers._predictor import Predictor, add_prediction_tower, device_name, make_predictor
 from ..towers._tower import Tower
 from ._predict_config import PredictConfig

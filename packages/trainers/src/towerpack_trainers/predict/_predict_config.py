@@ -13,7 +13,7 @@ from attrs.validators import optional
 from .._argument_checks import explain_misuse, instance_of
 from .._errors import ConfigError
 from ..restore import SessionInit
-from ..session import default_session_config
+from ..towers._devices import default_session_config
 from ..towers._model_desc import ModelDesc
 from ..towers._tower import TowerFunc
 

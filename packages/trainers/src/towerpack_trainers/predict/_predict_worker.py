@@ -15,7 +15,7 @@ from typing import Any, final
 
 import attrs
 
-from ..session import default_session_config
+from ..towers._devices import default_session_config
 from ._dataset_predictor import arguments_of
 from ._offline_predictor import OfflinePredictor
 from ._predict_config import PredictConfig

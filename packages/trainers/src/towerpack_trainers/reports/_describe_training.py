@@ -12,9 +12,8 @@ from collections import Counter
 from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
-from typing import final
+from typing import NamedTuple, final
 
-import attrs
 import tensorflow.compat.v1 as tf
 
 from towerpack_callbacks import Callbacks, LoopState, explain_callbacks
@@ -119,8 +118,7 @@ _PASSES_ON = {"Cast", "ExpandDims", "Identity", "Reshape", "Split", "Squeeze", "
 
 
 @final
-@attrs.frozen
-class ForwardCost:
+class ForwardCost(NamedTuple):
     """Costs for one example if the batch size is unknown, otherwise for one batch.
 
     Attributes:

@@ -7,9 +7,8 @@ import re
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar, final
+from typing import Any, NamedTuple, TypeVar, final
 
-import attrs
 import numpy as np
 import tensorflow.compat.v1 as tf
 
@@ -155,8 +154,7 @@ _NAMED = 3
 
 
 @final
-@attrs.frozen
-class Differences:
+class Differences(NamedTuple):
     """The differences between the variables of a graph and a set of values; all sorted by name.
 
     Attributes:

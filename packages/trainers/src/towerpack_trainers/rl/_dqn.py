@@ -15,9 +15,8 @@ from towerpack_callbacks import Callback, Every, StepFetch, add_moving_summary
 from towerpack_inputsource import RolloutInput, memory_for, state_for
 from towerpack_layers import freeze_variables
 
-from .._argument_checks import at_least
+from .._argument_checks import at_least, renamed_arguments
 from .._errors import ConfigError
-from .._renamed import renamed_arguments
 from ..config import TrainConfig
 from ..towers._model_desc import ModelDesc
 from ..towers._predictor import Predictor

@@ -11,8 +11,8 @@ import attrs
 import numpy as np
 import tensorflow.compat.v1 as tf
 
+from .._argument_checks import renamed_arguments
 from .._errors import ConfigError, ModelError
-from .._renamed import renamed_arguments
 from ..towers._model_desc import ModelDesc
 
 __all__ = [

@@ -1,14 +1,6 @@
 """The loop and its surroundings: directory, session, signals, processes, and the end of a training."""
 
-from ._create_session import (
-    add_thread_pools,
-    configure_process,
-    cpu_session_config,
-    create_session,
-    default_session_config,
-    gpu_session_config,
-)
-from ._process_strategy import ProcessStrategy, SingleProcess, seed_data
+from ._process_strategy import ProcessStrategy, SingleProcess, create_session, seed_data
 from ._run_directory import RunDirectory
 from ._training_end import StopRequests, StopSignals, TrainingEnd, TrainingInputs, translate_error
 from ._training_loop import TrainingLoop
@@ -22,12 +14,7 @@ __all__ = [
     "TrainingEnd",
     "TrainingInputs",
     "TrainingLoop",
-    "add_thread_pools",
-    "configure_process",
-    "cpu_session_config",
     "create_session",
-    "default_session_config",
-    "gpu_session_config",
     "seed_data",
     "translate_error",
 ]

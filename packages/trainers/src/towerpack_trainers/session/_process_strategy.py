@@ -1,26 +1,66 @@
-"""The cooperation of one process's loop with the other processes of the training, if there are any."""
+"""The session of one process, and its cooperation with the other processes of the training, if any."""
 
 from __future__ import annotations
 
 import abc
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import Any, final
 
+import numpy as np
 import tensorflow.compat.v1 as tf
 
 from towerpack_callbacks import LoopState
+from towerpack_callbacks.checkpoint import assign_variables, complete_copies, initial_feeds
 from towerpack_inputsource import InputSource
 
 from ..restore import RunState, StartingPoint
+from ..towers._devices import check_session_has_towers
 from ..towers._objective import Pairs
-from ._create_session import create_session
 
-__all__ = ["GradientExchange", "ProcessStrategy", "SingleProcess", "seed_data"]
+__all__ = ["GradientExchange", "ProcessStrategy", "SingleProcess", "create_session", "seed_data"]
 
 # Takes gradients and variables of this process; returns exchanged gradients and the same variables.
 GradientExchange = Callable[[Pairs], Pairs]
+
+
+def create_session(
+    graph: tf.Graph,
+    config: tf.ConfigProto,
+    target: str = "",
+    values: Mapping[str, np.ndarray] | None = None,
+) -> tf.Session:
+    """Creates a session with all variables and tables initialised, and makes the graph final.
+
+    Args:
+        graph: the graph to run.
+        config: the options of the session.
+        target: the server that runs it; "" for none.
+        values: values that replace the variables' own initial values, which are then not computed; arrays by
+            name.
+
+    Raises:
+        ConfigError: the session lacks the device of a tower.
+    """
+    with graph.as_default():
+        feeds, shared = initial_feeds(graph, values or {})
+        initializers = [
+            tf.global_variables_initializer(),
+            tf.local_variables_initializer(),
+            tf.tables_initializer(),
+        ]
+    graph.finalize()
+    sess = tf.Session(target, graph=graph, config=config)
+    try:
+        check_session_has_towers(sess)
+        sess.run(initializers, feeds)
+        assign_variables(sess, shared)
+        complete_copies(sess)
+    except BaseException:
+        sess.close()
+        raise
+    return sess
 
 
 class ProcessStrategy(abc.ABC):

@@ -19,9 +19,7 @@ import weakref
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import TracebackType
-from typing import final
-
-import attrs
+from typing import NamedTuple, final
 
 from towerpack_callbacks.checkpoint import latest_checkpoint
 from towerpack_callbacks.writing import LOG, RUN_RECORD
@@ -40,8 +38,7 @@ _ATTEMPTS, _PAUSE = 5, 0.05
 
 
 @final
-@attrs.frozen
-class _Holder:
+class _Holder(NamedTuple):
     """The process that holds a lock.
 
     Attributes:
@@ -143,7 +140,7 @@ def _take(directory: Path) -> tuple[Path, int]:
     file = directory / LOCK_FILE
     descriptor = _repeat_while_taken(lambda: _acquire(file))
     os.ftruncate(descriptor, 0)
-    os.write(descriptor, json.dumps(attrs.asdict(_Holder.me()), indent=1).encode())
+    os.write(descriptor, json.dumps(_Holder.me()._asdict(), indent=1).encode())
     return file, descriptor
 
 

@@ -11,9 +11,8 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from statistics import fmean
-from typing import Any, ClassVar, Protocol, final
+from typing import Any, ClassVar, NamedTuple, Protocol, final
 
-import attrs
 import numpy as np
 import tensorflow.compat.v1 as tf
 
@@ -73,8 +72,7 @@ def compile_step(sess: tf.Session, done: tf.Operation, values: Sequence[Any]) ->
 
 
 @final
-@attrs.frozen(eq=False)
-class StepCalls:
+class StepCalls(NamedTuple):
     """The session calls that make a training's steps.
 
     Attributes:

@@ -14,8 +14,7 @@ from ..._errors import FormatError, extra
 from ...flow._flow import DataFlow
 from ...flow._written_flow import is_steady
 from ...sources._from_arrays import DataFromArrays
-from ...sources._from_iterable import as_dataflow
-from ...sources._from_list import DataFromList
+from ...sources._from_iterable import DataFromList, as_dataflow
 from ...storage import URL, StoredFile, as_url, create_file, open_url, snapshot
 from .._plain_values import with_progress
 from .._record_flow import RecordFlow, Records, open_same

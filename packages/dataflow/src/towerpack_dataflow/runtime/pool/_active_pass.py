@@ -9,7 +9,8 @@ from time import monotonic
 from typing import Any, NamedTuple, Protocol, TypeVar, final
 from weakref import WeakMethod
 
-from ...flow._resume_marks import Marks, as_lists
+from ...flow._epoch import as_lists
+from ...flow._resume_marks import Marks
 from ..tracing import process_spans
 from ..transport import DatapointList, Failure, SteadyList
 from ..worker._task_handler import ATTEMPTS, PassSpec, TaskHandler, TaskResult, marks_throughout

@@ -8,9 +8,10 @@ from time import perf_counter
 from typing import Any, NamedTuple, final
 
 from ...batch import BatchAllocator, BatchData
+from ...flow._epoch import as_lists
 from ...flow._flow import DataFlow
 from ...flow._flow_state import load_marks, set_seeds_below
-from ...flow._resume_marks import Marks, as_lists
+from ...flow._resume_marks import Marks
 from ...flow._written_flow import is_steady
 from ..tracing import NO_SPANS, Spans, StageTimer, put_timers
 from ..transport import Collected, DatapointList, Failure, QuickList, SteadyList

@@ -7,10 +7,10 @@ from abc import ABC, abstractmethod
 from typing import Any, NamedTuple, final
 
 from ...batch import BatchAllocator
-from ...flow._epoch import Epoch
+from ...flow._epoch import Epoch, as_lists
 from ...flow._flow import DataFlow
 from ...flow._flow_state import seeds_below
-from ...flow._resume_marks import Marks, as_lists
+from ...flow._resume_marks import Marks
 from ..tracing import Spans, trace_directory
 from ..transport import Channel, Failure, pack_error
 

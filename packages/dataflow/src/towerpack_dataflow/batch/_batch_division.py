@@ -1,10 +1,13 @@
-"""The division of a flow's datapoints among hosts, and each host's position after a number of them."""
+"""The division of datapoints into batches and among hosts: sizes, and the position of each host."""
 
 from __future__ import annotations
 
-from typing import final
+from typing import Any, final
 
-from .._errors import StateError
+import numpy as np
+
+from .. import _argument_checks as arguments
+from .._errors import ArgumentError, StateError
 from ..flow._epoch import Epoch
 from ..flow._flow import DataFlow
 from ..flow._resume_marks import Mark
@@ -13,8 +16,49 @@ from ..flow._written_flow import WrittenFlow
 from ..operators._map_data import MapData
 from ..operators._proxy_flow import ProxyDataFlow
 from ..operators._shard import ShardData
+from ..sources._from_iterable import DataFromList
 
-__all__ = ["BatchMark", "first_number", "hosts_of", "keeps_indices", "length_of_all", "local_number"]
+__all__ = [
+    "BatchMark",
+    "checked_batch_size",
+    "first_number",
+    "hosts_of",
+    "keeps_indices",
+    "length_of_all",
+    "local_number",
+]
+
+
+def checked_batch_size(flow: Any, batch_size: int, remainder: bool) -> int:
+    """Checks and returns the size of batches.
+
+    Args:
+        flow: the flow of the datapoints.
+        batch_size: the largest number of datapoints in a batch.
+        remainder: whether the last batch of a pass may be smaller.
+
+    Raises:
+        ArgumentError: the size is not an integer above 0, or there would be no batch.
+        ArgumentTypeError: `remainder` is not a boolean.
+    """
+    size = arguments.count("batch_size", batch_size)
+    length = known_length(flow)
+    if not arguments.flag("remainder", remainder) and length is not None and size > length:
+        raise ArgumentError(
+            f"batch_size={batch_size} is more than the {length} datapoints of a pass, so there would be "
+            f"no batch; use a smaller one, or remainder=True{_columns_hint(flow)}"
+        )
+    return size
+
+
+def _columns_hint(flow: Any) -> str:
+    """Returns a hint if the flow is a list of arrays, each a column of examples."""
+    columns = flow._lst if isinstance(flow, DataFromList) else ()
+    if not isinstance(columns, (list, tuple)):  # such as a data set of PyTorch, which is slow to read
+        return ""
+    if not columns or not all(isinstance(column, np.ndarray) for column in columns):
+        return ""
+    return ". For arrays with one example per row, use DataFromArrays([images, labels])"
 
 
 @final
