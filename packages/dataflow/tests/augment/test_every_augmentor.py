@@ -129,6 +129,11 @@ def test_the_table_has_all():
     assert shipped - listed == {"Augmentor", "ImageAugmentor", "PhotometricAugmentor"}
 
 
+def test_all_say_that_they_do_not_write_to_images():
+    silent = {type(row.augmentor).__name__ for row in TABLE if row.augmentor._may_write()}
+    assert silent == {"Albumentations", "Identity", "MapImage", "RandomMapImage"}
+
+
 @EVERY
 def test_shapes_dtypes_and_values_of_images(row):
     for channels in row.channels:

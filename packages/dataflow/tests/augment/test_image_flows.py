@@ -24,8 +24,10 @@ from towerpack_dataflow.augment import (
     AugmentorList,
     CenterCrop,
     Flip,
+    ImageAugmentor,
     ImageFromFile,
     MapImage,
+    NoOpTransform,
     RandomCrop,
     RandomMapImage,
     decode_image,
@@ -157,6 +159,35 @@ def test_members_of_the_source_stay_as_they_are():
     source = [(IMAGE.copy(), 1)]
     ((result, label),) = AugmentImageComponent(source, RandomMapImage(scribble))
     assert label == 1 and (source[0][0] == IMAGE).all() and (result != IMAGE).any()
+
+
+class Looking(ImageAugmentor):
+    """Records whether it gets the image of the flow below, or a copy."""
+
+    read_only = True
+    below = None
+
+    def get_transform(self, img):
+        self.below = np.shares_memory(img, IMAGE)
+        return NoOpTransform()
+
+
+class InheritsTheClaim(Looking):
+    pass
+
+
+class SaysNothing(Looking):
+    read_only = False
+    __module__ = CenterCrop.__module__
+
+
+@pytest.mark.parametrize(
+    ("kind", "below"), [(Looking, True), (InheritsTheClaim, False), (SaysNothing, False)]
+)
+def test_a_class_says_for_itself_that_images_need_no_copy(kind, below):
+    looking = kind()
+    ((result,),) = AugmentImageComponent([[IMAGE]], AugmentorList([Flip(horiz=True, prob=0), looking]))
+    assert looking.below is below and not np.shares_memory(result, IMAGE)
 
 
 @pytest.fixture(params=["OpenCV", "Pillow"])

@@ -66,6 +66,8 @@ class ImageAugmentor:
     Attributes:
         rng: a `numpy.random.RandomState`.
         opencv_images: as in `AugmentorList`, for `augment()`; a subclass may set it.
+        read_only: whether the transforms never write to the image, so that flows need not copy it. It holds
+            for the class that sets it, not for its subclasses.
 
     Example:
         >>> from towerpack_dataflow.augment import CropTransform
@@ -77,6 +79,7 @@ class ImageAugmentor:
     """
 
     opencv_images = False
+    read_only = False
     _own_rng: tuple[int, np.random.RandomState] | None = None
 
     def __init__(self) -> None:
@@ -108,6 +111,13 @@ class ImageAugmentor:
         self._own_rng = None
         for each in self._members():
             each.reset_state()
+
+    def _may_write(self) -> bool:
+        """Tells whether a transform may write to the image: its class or a member's does not rule it out."""
+        members = self._members()
+        if members:
+            return any(member._may_write() for member in members)
+        return not vars(type(self)).get("read_only", False)
 
     def _members(self) -> Sequence[ImageAugmentor]:
         """Returns the augmentors applied by this one."""

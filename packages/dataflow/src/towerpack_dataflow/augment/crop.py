@@ -104,6 +104,8 @@ class RandomCrop(_CropOfShape):
         ArgumentError: `crop_shape` has another form.
     """
 
+    read_only = True
+
     def _begin(self, spare: int) -> int:
         return int(self.rng.randint(spare + 1))
 
@@ -118,6 +120,8 @@ class CenterCrop(_CropOfShape):
     Raises:
         ArgumentError: `crop_shape` has another form.
     """
+
+    read_only = True
 
     def _begin(self, spare: int) -> int:
         return spare // 2
@@ -136,6 +140,8 @@ class RandomCropRandomShape(ImageAugmentor):
     Raises:
         ArgumentError: a size is not an integer from 1 up, or a maximum is below its minimum.
     """
+
+    read_only = True
 
     def __init__(self, wmin: int, hmin: int, wmax: int | None = None, hmax: int | None = None) -> None:
         """Stores the bounds, which are inclusive."""
@@ -187,6 +193,8 @@ class GoogleNetRandomCropAndResize(ImageAugmentor):
     Raises:
         ArgumentError: a pair of bounds or the shape is invalid.
     """
+
+    read_only = True
 
     def __init__(
         self,
@@ -240,6 +248,8 @@ class RandomCutout(ImageAugmentor):
         ArgumentError: a range is neither an integer nor a pair of integers.
     """
 
+    read_only = True
+
     def __init__(
         self, h_range: int | tuple[int, int], w_range: int | tuple[int, int], fill: float | list[float] = 0.0
     ) -> None:
@@ -276,6 +286,8 @@ class RandomErasing(ImageAugmentor):
     Raises:
         ArgumentError: an argument is outside its range.
     """
+
+    read_only = True
 
     def __init__(
         self,

@@ -228,10 +228,6 @@ class AugmentImageCoordinates(AugmentImageComponents):
         )
 
 
-_ROOT = __name__.partition(".flows.")[0]
-_WRITE_NOTHING = tuple(f"{_ROOT}.{folder}." for folder in ("crop", "geometric", "photometric", "policies"))
-
-
 @final
 class Parts:
     """The components of a datapoint that hold images and their annotations.
@@ -284,7 +280,7 @@ class AugmentedDatapoint:
         self.augmentors = augmentors if isinstance(augmentors, AugmentorList) else AugmentorList(augmentors)
         self._opencv_images = opencv_images or self.augmentors.opencv_images
         self._parts, self._copy, self._catch = parts, copy, catch_exceptions
-        self._writes = _may_write(self.augmentors)
+        self._writes = self.augmentors._may_write()
         self._errors = 0
         self.__qualname__ = repr(self.augmentors)
 
@@ -348,14 +344,6 @@ class AugmentedDatapoint:
         except (LookupError, TypeError) as error:
             raise no_component(datapoint, index, "index= is a position") from error
         return part.copy() if copy and self._copy and isinstance(part, np.ndarray) else part
-
-
-def _may_write(augmentor: ImageAugmentor) -> bool:
-    """Tells whether transforms of an augmentor may write to their argument; those of this package do not."""
-    members = augmentor._members()
-    if members:
-        return any(map(_may_write, members))
-    return not type(augmentor).__module__.startswith(_WRITE_NOTHING)
 
 
 def _inside(boxes: Array, image: Array) -> Array:

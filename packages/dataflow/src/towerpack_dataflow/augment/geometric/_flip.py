@@ -74,6 +74,8 @@ class Flip(ImageAugmentor):
         ArgumentError: not exactly one of `horiz` and `vert` is true, or `prob` is not from 0 to 1.
     """
 
+    read_only = True
+
     def __init__(self, horiz: bool = False, vert: bool = False, prob: float = 0.5) -> None:
         """Stores the direction."""
         if bool(horiz) == bool(vert):
@@ -100,6 +102,8 @@ class Transpose(ImageAugmentor):
     Raises:
         ArgumentError: `prob` is not from 0 to 1.
     """
+
+    read_only = True
 
     def __init__(self, prob: float = 0.5) -> None:
         """Stores the probability."""

@@ -89,6 +89,8 @@ class CenterPaste(_Paste):
         ArgumentError: `background_shape` has another form.
     """
 
+    read_only = True
+
     def _begin(self, spare: int) -> int:
         return spare // 2
 
@@ -104,6 +106,8 @@ class RandomPaste(_Paste):
     Raises:
         ArgumentError: `background_shape` has another form.
     """
+
+    read_only = True
 
     def _begin(self, spare: int) -> int:
         return int(self.rng.randint(spare + 1))

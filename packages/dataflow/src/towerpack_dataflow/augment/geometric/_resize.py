@@ -81,6 +81,8 @@ class Resize(ImageAugmentor):
         ArgumentError: `shape` has another form.
     """
 
+    read_only = True
+
     def __init__(self, shape: int | tuple[int, int], interp: int = _LINEAR) -> None:
         """Stores the shape."""
         self.shape, self.interp = shape_pair("shape", shape), interp
@@ -100,6 +102,8 @@ class AntialiasedResize(ImageAugmentor):
     Raises:
         ArgumentError: `shape` has another form.
     """
+
+    read_only = True
 
     def __init__(self, shape: int | tuple[int, int]) -> None:
         """Stores the shape."""
@@ -122,6 +126,8 @@ class ResizeShortestEdge(ImageAugmentor):
     Raises:
         ArgumentError: `size` is not an integer from 1 up.
     """
+
+    read_only = True
 
     def __init__(self, size: int, interp: int = _LINEAR) -> None:
         """Stores the length."""
@@ -151,6 +157,8 @@ class RandomResize(ImageAugmentor):
         ArgumentError: a range is invalid, only one is in pixels, or the ranges differ although the aspect
             ratio is to be kept.
     """
+
+    read_only = True
 
     def __init__(
         self,

@@ -33,6 +33,8 @@ class Shift(ImageAugmentor):
         ArgumentError: a share is not from 0 to below 1.
     """
 
+    read_only = True
+
     def __init__(
         self, horiz_frac: float = 0, vert_frac: float = 0, border: int = _REPLICATE, border_value: Any = 0
     ) -> None:
@@ -68,6 +70,8 @@ class Affine(ImageAugmentor):
     Raises:
         ArgumentError: bounds or angles are invalid.
     """
+
+    read_only = True
 
     def __init__(
         self,
@@ -207,6 +211,8 @@ class Rotation(ImageAugmentor):
         ArgumentError: an angle is invalid.
     """
 
+    read_only = True
+
     def __init__(
         self,
         max_deg: float,
@@ -241,6 +247,8 @@ class RotationAndCropValid(ImageAugmentor):
     Raises:
         ArgumentError: an angle is invalid.
     """
+
+    read_only = True
 
     def __init__(self, max_deg: float, interp: int = 1, step_deg: float | None = None) -> None:
         """Stores the bounds."""
@@ -315,6 +323,8 @@ class GaussianDeform(ImageAugmentor):
     Raises:
         ArgumentError: `shape` has another form.
     """
+
+    read_only = True
 
     def __init__(
         self,

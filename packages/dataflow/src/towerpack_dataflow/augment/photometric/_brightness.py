@@ -87,6 +87,8 @@ class Brightness(PhotometricAugmentor):
         ArgumentError: `delta` is not above 0.
     """
 
+    read_only = True
+
     def __init__(self, delta: float, clip: bool = True) -> None:
         """Stores the bound."""
         if not delta > 0:
@@ -112,6 +114,8 @@ class BrightnessScale(PhotometricAugmentor):
         ArgumentError: `range` is not an ordered pair of numbers.
     """
 
+    read_only = True
+
     def __init__(self, range: tuple[float, float], clip: bool = True) -> None:
         """Stores the bounds."""
         self.range, self.clip = interval("range", range), clip
@@ -136,6 +140,8 @@ class Contrast(PhotometricAugmentor):
     Raises:
         ArgumentError: `factor_range` is not an ordered pair of numbers.
     """
+
+    read_only = True
 
     def __init__(self, factor_range: tuple[float, float], rgb: bool | None = None, clip: bool = True) -> None:
         """Stores the bounds."""
@@ -168,6 +174,8 @@ class Gamma(PhotometricAugmentor):
         ArgumentError: `range` is not such a pair.
     """
 
+    read_only = True
+
     def __init__(self, range: tuple[float, float] = (-0.5, 0.5)) -> None:
         """Stores the bounds."""
         self.range = interval("range", range, -0.999)
@@ -193,6 +201,8 @@ class Hue(PhotometricAugmentor):
     Raises:
         ArgumentError: `range` is not an ordered pair of numbers.
     """
+
+    read_only = True
 
     def __init__(self, range: tuple[float, float] = (0, 180), rgb: bool = True) -> None:
         """Stores the bounds."""
@@ -229,6 +239,8 @@ class Saturation(PhotometricAugmentor):
         ArgumentError: `alpha` is not from 0 to below 1.
     """
 
+    read_only = True
+
     def __init__(self, alpha: float = 0.4, rgb: bool = True, clip: bool = True) -> None:
         """Stores the bound."""
         if not 0 <= alpha < 1:
@@ -262,6 +274,8 @@ class Lighting(PhotometricAugmentor):
     Raises:
         ArgumentError: `eigval` or `eigvec` has another shape.
     """
+
+    read_only = True
 
     def __init__(self, std: float, eigval: npt.ArrayLike, eigvec: npt.ArrayLike, clip: bool = True) -> None:
         """Stores the axes."""

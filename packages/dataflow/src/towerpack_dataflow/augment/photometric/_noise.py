@@ -29,6 +29,8 @@ class GaussianBlur(PhotometricAugmentor):
         ArgumentError: a range is not an ordered pair of numbers from 0 up.
     """
 
+    read_only = True
+
     def __init__(
         self,
         size_range: int | tuple[int, int] = (0, 3),
@@ -69,6 +71,8 @@ class JpegNoise(PhotometricAugmentor):
         ArgumentError: `quality_range` is not such a pair.
     """
 
+    read_only = True
+
     def __init__(self, quality_range: tuple[int, int] = (40, 100)) -> None:
         """Stores the bounds."""
         self.quality_range = interval("quality_range", quality_range, 1, 101)
@@ -103,6 +107,8 @@ class GaussianNoise(PhotometricAugmentor):
         ArgumentError: `sigma` is below 0.
     """
 
+    read_only = True
+
     def __init__(self, sigma: float = 1, clip: bool = True) -> None:
         """Stores the arguments."""
         if not sigma >= 0:
@@ -127,6 +133,8 @@ class SaltPepperNoise(PhotometricAugmentor):
     Raises:
         ArgumentError: a share is not from 0 to 1, or their sum is above 1.
     """
+
+    read_only = True
 
     def __init__(self, white_prob: float = 0.05, black_prob: float = 0.05) -> None:
         """Stores the shares."""

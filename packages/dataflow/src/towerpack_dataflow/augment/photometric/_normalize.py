@@ -34,6 +34,8 @@ class ColorSpace(PhotometricAugmentor):
         keepdims: whether a grey result keeps an axis of one channel.
     """
 
+    read_only = True
+
     def __init__(self, mode: int, keepdims: bool = True) -> None:
         """Stores the arguments."""
         self.mode, self.keepdims = mode, keepdims
@@ -59,6 +61,8 @@ class Grayscale(PhotometricAugmentor):
         keepshape: whether grey is repeated in three channels.
     """
 
+    read_only = True
+
     def __init__(self, keepdims: bool = True, rgb: bool = False, keepshape: bool = False) -> None:
         """Stores the arguments."""
         self.keepdims, self.rgb, self.keepshape = keepdims, rgb, keepshape
@@ -78,6 +82,8 @@ class Grayscale(PhotometricAugmentor):
 class ToUint8(PhotometricAugmentor):
     """Clips to 0 to 255 and converts to uint8, a quarter of the memory of float32; truncates fractions."""
 
+    read_only = True
+
     def _augment(self, img: Array, params: Any) -> Array:
         return np.clip(img, 0, 255).astype(np.uint8)
 
@@ -85,6 +91,8 @@ class ToUint8(PhotometricAugmentor):
 @final
 class ToFloat32(PhotometricAugmentor):
     """Converts to float32; values are unchanged."""
+
+    read_only = True
 
     def _augment(self, img: Array, params: Any) -> Array:
         return img.astype(np.float32)
@@ -99,6 +107,8 @@ class MeanVarianceNormalize(PhotometricAugmentor):
     Args:
         all_channel: whether mean and deviation are computed over all channels together.
     """
+
+    read_only = True
 
     def __init__(self, all_channel: bool = True) -> None:
         """Stores the argument."""
@@ -125,6 +135,8 @@ class MinMaxNormalize(PhotometricAugmentor):
         max: largest value of the result.
         all_channel: whether the bounds are computed over all channels together.
     """
+
+    read_only = True
 
     def __init__(self, min: float = 0, max: float = 255, all_channel: bool = True) -> None:
         """Stores the arguments."""
@@ -153,6 +165,8 @@ class Normalize(PhotometricAugmentor):
         >>> Normalize(100, 50).augment(np.full((1, 1), 200, np.uint8))
         array([[2.]], dtype=float32)
     """
+
+    read_only = True
 
     def __init__(self, mean: npt.ArrayLike, std: npt.ArrayLike) -> None:
         """Stores the numbers."""
@@ -187,6 +201,8 @@ class Clip(PhotometricAugmentor):
     Raises:
         ArgumentError: `min` is above `max`.
     """
+
+    read_only = True
 
     def __init__(self, min: float = 0, max: float = 255) -> None:
         """Stores the bounds."""

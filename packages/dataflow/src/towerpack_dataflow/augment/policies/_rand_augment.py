@@ -34,6 +34,8 @@ class RandAugment(ImageAugmentor):
         ArgumentError: an argument is outside its range.
     """
 
+    read_only = True
+
     def __init__(self, num_ops: int = 2, magnitude: float = 9) -> None:
         """Stores the settings."""
         self.num_ops = arguments.count("num_ops", num_ops, least=0)
@@ -58,6 +60,8 @@ class TrivialAugment(ImageAugmentor):
     Source: Müller and Hutter, "TrivialAugment: Tuning-free Yet State-of-the-Art Data Augmentation" (2021),
     with its wide ranges. Images are uint8, RGB.
     """
+
+    read_only = True
 
     def get_transform(self, img: Array) -> Transform:
         """Returns the operation.
