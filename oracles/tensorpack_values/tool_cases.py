@@ -203,4 +203,7 @@ def log_files() -> Any:
     named = logger.get_logger_dir() == folder
     with open(os.path.join(folder, "log.log")) as file:
         text = file.read()
-    return [named, sorted(os.listdir(folder)), "a line" in text, raised(logger.set_logger_dir, folder, "x")]
+    refused = raised(logger.set_logger_dir, folder, "x")
+    # Tensorpack deletes this variable before it refuses, and cannot set a folder without it.
+    vars(logger).setdefault("_FILE_HANDLER", None)
+    return [named, sorted(os.listdir(folder)), "a line" in text, refused]

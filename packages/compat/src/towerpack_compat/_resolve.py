@@ -55,14 +55,8 @@ def _imported(module: str, name: str) -> Any:
         raise
 
 
-_FULL = {
-    "tensorflow",
-    "tf_keras",
-    "towerpack_callbacks",
-    "towerpack_inputsource",
-    "towerpack_layers",
-    "towerpack_trainers",
-}
+_FULL = {"tensorflow", "tf_keras"}
+_FULL |= {f"towerpack_{wheel}" for wheel in ("callbacks", "inputsource", "layers", "trainers")}
 
 
 def _rule(name: str) -> Mapping[str, Any] | None:

@@ -358,3 +358,39 @@ launch_train_with_config(config, SimpleTrainer())
     ]
     values = json.loads(printed.split("weights:", 1)[1].splitlines()[0])
     assert values == pytest.approx(expected, rel=1e-5)
+
+
+@pytest.mark.slow
+def test_towers_share_variables_and_those_of_predictions_make_none(python, tmp_path: Path) -> None:
+    printed = run(
+        python,
+        tmp_path,
+        """
+from tensorpack.graph_builder import DataParallelBuilder
+from tensorpack.graph_builder.utils import LeastLoadedDeviceSetter
+from tensorpack.tfutils.tower import PredictTowerContext, TowerContext
+
+devices = ['/cpu:0', '/cpu:1']
+
+
+def tower():
+    w = tf.get_variable('w', [3, 4], initializer=tf.ones_initializer())
+    return tf.reduce_sum(w, name='sum'), w
+
+
+places = [LeastLoadedDeviceSetter(device, devices) for device in devices]
+(first, w), (second, again) = DataParallelBuilder.call_for_each_tower([0, 1], tower, places)
+print('towers', first.op.name, second.op.name, w is again, w.device[-5:].lower())
+with tf.variable_scope(tf.get_variable_scope(), reuse=True):
+    with PredictTowerContext('shared') as tower:
+        print('own', tower.has_own_variables, len(tf.trainable_variables()))
+    try:
+        with TowerContext('evaluation', is_training=False):
+            tf.keras.layers.Dense(1, name='dense')(tf.ones([1, 2]))
+    except AssertionError as error:
+        print(error)
+""",
+    )
+    assert "towers tower0/sum tower1/sum True cpu:0" in printed
+    assert "own False 1" in printed
+    assert "created in evaluation: evaluation/dense/kernel, evaluation/dense/bias. Make a" in printed

@@ -63,7 +63,7 @@ class DataParallelBuilder(GraphBuilder):
 
 
 class LeastLoadedDeviceSetter:
-    """A device function: places variables on the device with the fewest bytes, other ops on one device.
+    """A device function: places variables on the device with the fewest elements, other ops on one device.
 
     Args:
         worker_device: the device of other ops.
@@ -79,7 +79,7 @@ class LeastLoadedDeviceSetter:
         if op.device:
             return str(op.device)
         if op.type in ("Variable", "VariableV2", "VarHandleOp"):
-            return str(self._choose(op))
+            return self._choose(tf.TensorShape(op.get_attr("shape")).num_elements() or 0)
         return self.worker_device
 
     def __str__(self) -> str:

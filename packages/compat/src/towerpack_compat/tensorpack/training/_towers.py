@@ -49,11 +49,12 @@ class BaseTowerContext:
     @property
     def has_own_variables(self) -> bool:
         """Whether the replica creates trainable variables."""
-        return bool(self.vs_name) or (self.index == 0 and not self._shares)
+        return not self._shares and (self.index == 0 or bool(self.vs_name))
 
     def __enter__(self) -> BaseTowerContext:
         keys = () if self.is_main_training_tower else _NOT_OF_MAIN if self.is_training else _OF_TRAINING
         self._lengths = {key: len(tf.get_collection_ref(key)) for key in keys}
+        self._trained = len(tf.trainable_variables())
         self._rules = tensorpack_rules()
         self._rules.__enter__()
         self.inner.__enter__()
@@ -66,6 +67,12 @@ class BaseTowerContext:
         self._rules.__exit__(None, None, None)
         for key, length in self._lengths.items():
             del tf.get_collection_ref(key)[length:]
+        shared = kind is None and not self.has_own_variables
+        added = [each.op.name for each in tf.trainable_variables()[self._trained :] if shared]
+        assert not added, (
+            f"New TRAINABLE_VARIABLES shouldn't be created in {self.name}: {', '.join(added)}. "
+            "Make a Keras model once, outside of the tower function, and call it there."
+        )
 
 
 def TrainTowerContext(ns_name: str, vs_name: str = "", index: int = 0, total: int = 1) -> BaseTowerContext:

@@ -76,38 +76,34 @@ def _padded(patches: Sequence[Any], color: Color) -> np.ndarray:
     return result
 
 
-class _Grid:
-    """The layout of an image made of patches."""
+def _page(
+    patches: np.ndarray, grid: tuple[int, int, int], color: Color, shows: bool, on_click: Any, first: int = 0
+) -> np.ndarray:
+    """Returns the image of the patches from `first` on.
 
-    def __init__(
-        self, patches: np.ndarray, rows: int, columns: int, border: int | None, color: Color
-    ) -> None:
-        self._height, self._width, channels = patches.shape[1:]
-        self._border = int(0.05 * min(self._height, self._width)) if border is None else border
-        self._high, self._wide = self._height + self._border, self._width + self._border
-        self._rows, self._columns, self._color = rows, columns, color
-        self._channels = max(channels, 1 if isinstance(color, int) else 3)
+    It shows the image on demand, and calls a function with each clicked patch and its index.
+    """
+    (rows, columns, border), (height, width, channels) = grid, patches.shape[1:]
+    high, wide = height + border, width + border
+    channels = max(channels, 1 if isinstance(color, int) else 3)
+    canvas = np.empty((rows * high - border, columns * wide - border, channels), np.uint8)
+    canvas[...] = color
+    for place, patch in enumerate(patches[first : first + rows * columns]):
+        top, left = place // columns * high, place % columns * wide
+        canvas[top : top + height, left : left + width] = patch
 
-    def draw(self, patches: np.ndarray) -> np.ndarray:
-        """Returns the image of all patches."""
-        assert self._rows * self._columns >= len(patches), f"{self._rows}*{self._columns} < {len(patches)}"
-        height, width = self._rows * self._high - self._border, self._columns * self._wide - self._border
-        canvas = np.empty((height, width, self._channels), np.uint8)
-        canvas[...] = self._color
-        for number, patch in enumerate(patches):
-            top, left = (number // self._columns) * self._high, (number % self._columns) * self._wide
-            canvas[top : top + self._height, left : left + self._width] = patch
-        return canvas
+    def click(_image: Any, x: int, y: int) -> None:
+        number = y // high * columns + x // wide + first
+        if number < len(patches):
+            on_click(patches[number], number)
 
-    def show(self, canvas: np.ndarray, patches: np.ndarray, first: int, on_click: Any) -> None:
-        """Shows an image, and calls a function with each clicked patch and its index."""
+    if shows or on_click is not None:
+        interactive_imshow(canvas, lclick_cb=on_click and click)
+    return canvas
 
-        def click(_image: Any, x: int, y: int) -> None:
-            number = y // self._high * self._columns + x // self._wide + first
-            if number < len(patches):
-                on_click(patches[number], number)
 
-        interactive_imshow(canvas, lclick_cb=None if on_click is None else click)
+def _border(patches: np.ndarray, border: int | None) -> int:
+    return int(0.05 * min(patches.shape[1:3])) if border is None else border
 
 
 def stack_patches(
@@ -133,11 +129,8 @@ def stack_patches(
         lclick_cb: called with a clicked image and its index.
     """
     patches = _as_patches(_padded(patch_list, bgcolor) if pad else patch_list)
-    grid = _Grid(patches, nr_row, nr_col, border, bgcolor)
-    canvas = grid.draw(patches)
-    if viz or lclick_cb is not None:
-        grid.show(canvas, patches, 0, lclick_cb)
-    return canvas
+    assert nr_row * nr_col >= len(patches), f"{nr_row}*{nr_col} < {len(patches)}"
+    return _page(patches, (nr_row, nr_col, _border(patches, border)), bgcolor, viz, lclick_cb)
 
 
 def gen_stack_patches(
@@ -166,15 +159,11 @@ def gen_stack_patches(
     """
     patches = _as_patches(patch_list)
     height, width = patches.shape[1:3]
-    gap = int(0.05 * min(height, width)) if border is None else border
+    gap = _border(patches, border)
     rows = int(max_height / (height + gap)) if nr_row is None else nr_row
     columns = int(max_width / (width + gap)) if nr_col is None else nr_col
-    grid = _Grid(patches, rows, columns, gap, bgcolor)
     for first in range(0, len(patches), rows * columns):
-        canvas = grid.draw(patches[first : first + rows * columns])
-        if viz or lclick_cb is not None:
-            grid.show(canvas, patches, first, lclick_cb)
-        yield canvas
+        yield _page(patches, (rows, columns, gap), bgcolor, viz, lclick_cb, first)
 
 
 def dump_dataflow_images(
