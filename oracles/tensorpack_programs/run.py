@@ -81,11 +81,13 @@ def _result(name: str, program: Mapping[str, Any], examples: Path, folder: Path,
     runs, data = folder / WAYS[way], folder / "data"
     place = runs / re.sub("[/#]", "-", name)
     place.mkdir(parents=True, exist_ok=True)
-    marks = 0
+    marks, inside, migrated = 0, name.partition("/")[0], folder / "programs"
+    if "settings" in program:
+        examples = _with_settings(examples / inside, folder / "settings" / place.name, program["settings"])
+        migrated = examples / "migrated"
     if way == "after migrate":
-        inside = name.partition("/")[0]
-        marks = _migrate(examples / inside, folder / "programs" / inside)
-        examples = folder / "programs"
+        marks = _migrate(examples / inside, migrated / inside)
+        examples = migrated
     places = {"data": data, "weights": folder / "weights", "examples": examples, "runs": runs}
     arguments, made = (
         [text.format(**places) for text in program.get(key, ())] for key in ("arguments", "weights")
@@ -101,6 +103,16 @@ def _result(name: str, program: Mapping[str, Any], examples: Path, folder: Path,
     said = said or run_python([*program.get("python", ()), *command], place, data, settings)
     cell = f"no: {said}" if said else "yes" if not marks else f"yes; lines that migrate marked: {marks}"
     return cell, _figure(place, program.get("figure"))
+
+
+def _with_settings(source: Path, target: Path, settings: list[list[str]]) -> Path:
+    """Copies a folder of examples into another one, with other values of settings."""
+    shutil.copytree(source, target / source.name, dirs_exist_ok=True)
+    for file, before, after in settings:
+        text = (source / file).read_text()
+        assert before in text, (file, before)
+        (target / source.name / file).write_text(text.replace(before, after))
+    return target
 
 
 def _migrate(source: Path, target: Path) -> int:
