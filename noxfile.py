@@ -122,7 +122,7 @@ def docs(session: nox.Session) -> None:
     pytest = ["pytest", "-c", str(ROOT / "pyproject.toml"), "--rootdir", str(ROOT), "-p", "no:cacheprovider"]
     tests = str(ROOT / "docs" / "tests")
     # The examples in there run in `peers(torch)`.
-    unseen = ["--ignore-glob", "/*/interop/torch/*", "--ignore-glob", "/*/interop/jax/*"]
+    unseen = ["--ignore-glob", "/*/interop/torch/*", "--ignore-glob", "/*/interop/jax*"]
     blocks = [*pytest, "-p", "blocks", *(str(ROOT / page) for page in PAGES)]
     examples = [*pytest, "--doctest-modules", *unseen, "--pyargs", *packages]
     run_side_by_side(session, blocks, examples, [*pytest, tests], env={"PYTHONPATH": tests}, silent=True)

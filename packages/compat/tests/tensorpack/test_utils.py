@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from towerpack_compat._old_methods import add_to_augmentors, add_to_flows
+from towerpack_compat._install import add_to_augmentors, add_to_flows
 from towerpack_compat.tensorpack.datasets import (
     BatchData,
     BatchDataByShape,

@@ -1,6 +1,5 @@
 """Brings data into a TensorFlow graph, prefetched, for any session loop."""
 
-from ._agent_memories import memory_for, rollout_for, state_for
 from ._errors import (
     DatapointError,
     DatapointShapeError,
@@ -16,7 +15,7 @@ from ._errors import (
     StagingError,
 )
 from ._feed_input import FeedInput, PlaceholderInput
-from ._input_for import input_for
+from ._input_for import input_for, memory_for, rollout_for, state_for
 from ._proxy_source import ProxyInputSource, remap_input_source
 from ._source import InputSource
 from ._staging_input import StagingInput

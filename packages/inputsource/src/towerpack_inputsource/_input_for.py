@@ -1,4 +1,4 @@
-"""Chooses the fastest input source for a DataFlow."""
+"""The data of trainings: the fastest input source for a flow, and memories for vector environments."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, NamedTuple, final
+from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 from towerpack_dataflow import (
     MultiProcessMapAndBatchData,
@@ -21,7 +21,11 @@ from ._staging_input import StagingInput
 from .prefetch import is_live
 from .queued import QueueInput
 
-__all__ = ["input_for"]
+if TYPE_CHECKING:
+    from towerpack_dataflow.envs import VectorEnvState
+    from towerpack_dataflow.replay import ReplayBuffer, RolloutBuffer
+
+__all__ = ["input_for", "memory_for", "rollout_for", "state_for"]
 
 _log = logging.getLogger("towerpack_inputsource")
 
@@ -306,3 +310,42 @@ class _SizeLimitedFile:
         self._bytes += size
         if self._bytes > _MOST_BYTES_TO_SEND:
             raise _TooLargeError
+
+
+def rollout_for(envs: Any, **options: Any) -> RolloutBuffer:
+    """Returns an empty rollout for vector environments.
+
+    Args:
+        envs: a `gymnasium.vector.VectorEnv`.
+        options: further arguments of `towerpack_dataflow.replay.RolloutBuffer`, such as `steps`.
+    """
+    from towerpack_dataflow.replay import RolloutBuffer
+
+    spaces = envs.single_observation_space, envs.single_action_space
+    return RolloutBuffer(*spaces, environments=envs.num_envs, **options)
+
+
+def memory_for(envs: Any, capacity: int, *, seed: int | None = None, **options: Any) -> ReplayBuffer:
+    """Returns an empty memory for vector environments, sampled uniformly.
+
+    Args:
+        envs: a `gymnasium.vector.VectorEnv`. With `frame_stack`, the first axis of its observations is that
+            of the frames.
+        capacity: the maximum number of transitions.
+        seed: the seed of sampling.
+        options: further arguments of `towerpack_dataflow.replay.ReplayBuffer`, such as `n_step`.
+    """
+    from towerpack_dataflow.replay import ReplayBuffer, UniformSampling
+
+    observation: Any = envs.single_observation_space
+    if options.get("frame_stack", 1) > 1:
+        observation = observation.shape[1:], observation.dtype
+    sampling = UniformSampling(seed=seed)
+    return ReplayBuffer(observation, envs.single_action_space, capacity, sampling=sampling, **options)
+
+
+def state_for(envs: Any) -> VectorEnvState:
+    """Returns the state of vector environments, for exact resume."""
+    from towerpack_dataflow.envs import VectorEnvState
+
+    return VectorEnvState(envs)

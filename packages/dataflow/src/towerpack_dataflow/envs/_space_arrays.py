@@ -9,8 +9,8 @@ import numpy as np
 from gymnasium import spaces
 
 from .._errors import EnvError
+from ..flow._columns import cast, castable
 from ..storage import aligned_size
-from ..storage._exact_cast import cast, castable
 
 __all__ = ["IDLE", "Part", "SpaceArrays", "StepMemory", "call_text"]
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._errors import ArgumentError, ArgumentTypeError
-from ..storage._exact_cast import cast, castable
+from ..flow._columns import cast, castable
 
 __all__ = [
     "ArraySpec",

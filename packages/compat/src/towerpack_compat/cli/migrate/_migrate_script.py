@@ -7,7 +7,7 @@ import difflib
 import io
 import tokenize
 import warnings
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import final
 
 import attrs
@@ -16,16 +16,16 @@ from libcst.helpers import get_full_name_for_node
 from libcst.metadata import Assignment, ClassScope, ImportAssignment, MetadataWrapper, Scope, ScopeProvider
 
 from ..._errors import MigrationError
+from ._call_arguments import code_of
 from ._chosen_names import NameChooser
 from ._findings import MARK, Findings
 from ._flow_classes import FlowClasses
 from ._import_statements import imports_tensorflow, leading_imports
 from ._imported_names import ImportedNames, is_of, walk
-from ._install_call import with_install
 from ._name_table import read_names
 from ._rewriter import Rewriter
 
-__all__ = ["Migration", "Place", "migrate_source"]
+__all__ = ["Migration", "Place", "migrate_source", "with_install"]
 
 
 _MOST_WALKS = 8
@@ -211,3 +211,41 @@ def _exported(module: cst.Module) -> Iterator[str]:
             if any(isinstance(each, cst.Name) and each.value == "__all__" for each in targets):
                 texts = [each for each in walk(node.value) if isinstance(each, cst.SimpleString)]
                 yield from (str(each.evaluated_value) for each in texts)
+
+
+_LINES = "import towerpack_compat\n\ntowerpack_compat.install()\n"
+_EMPTY = cst.EmptyLine(indent=False)
+
+
+def with_install(module: cst.Module) -> cst.Module:
+    """Adds a call of `towerpack_compat.install` above the imports of a script, unless it has one."""
+    if any(code_of(line).strip().startswith("towerpack_compat.install(") for line in module.body):
+        return module
+    place = _first_place(module.body)
+    new = list(cst.parse_module(_LINES).body)
+    before, after = list(module.body[:place]), list(module.body[place:])
+    if before:
+        new[0] = new[0].with_changes(leading_lines=[_EMPTY])
+    if after and not _begins_with_a_gap(after[0]):
+        lines = getattr(after[0], "leading_lines", ())
+        after[0] = after[0].with_changes(leading_lines=[_EMPTY, *lines])
+    return module.with_changes(body=[*before, *new, *after])
+
+
+def _first_place(body: Sequence[cst.CSTNode]) -> int:
+    """The number of statements that have to stay first: the docstring and imports from `__future__`."""
+    place = 0
+    for number, line in enumerate(body):
+        code = code_of(line).strip()
+        first = line.body[0] if isinstance(line, cst.SimpleStatementLine) else None
+        is_docstring = (
+            number == 0 and isinstance(first, cst.Expr) and isinstance(first.value, cst.SimpleString)
+        )
+        if is_docstring or code.startswith("from __future__"):
+            place = number + 1
+    return place
+
+
+def _begins_with_a_gap(line: cst.CSTNode) -> bool:
+    lines = getattr(line, "leading_lines", ())
+    return bool(lines) and lines[0].comment is None

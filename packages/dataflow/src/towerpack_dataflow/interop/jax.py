@@ -1,20 +1,27 @@
-"""`DataLoader`: the batches of a flow as JAX arrays."""
+"""Flows for JAX, which must be installed.
+
+* `DataLoader`: the batches of a flow as JAX arrays, placed by a sharding.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, final
 
-import jax
 import numpy as np
 
-from ... import _argument_checks as arguments
-from ..._errors import ArgumentTypeError, ComponentError
-from .._base_loader import BaseLoader, LoaderOptions
-from .._nested import PlainArrays, mapped
-from .._source_of import batched_source
+from .. import _argument_checks as arguments
+from .._errors import ArgumentTypeError, ComponentError
+from ._base_loader import BaseLoader, LoaderOptions
+from ._nested import PlainArrays, mapped
+from ._source_of import batched_source
 
-__all__ = ["DataLoader", "jax_array"]
+try:
+    import jax
+except ImportError as error:
+    raise ImportError("towerpack_dataflow.interop.jax needs JAX: pip install jax") from error
+
+__all__ = ["DataLoader"]
 
 
 @final
@@ -107,14 +114,14 @@ class DataLoader(BaseLoader):
         return jax.process_index(), jax.process_count()
 
     def _converted(self, datapoint: Any) -> Any:
-        return mapped(datapoint, lambda value, path: jax_array(value, path, self._sharding))
+        return mapped(datapoint, lambda value, path: _jax_array(value, path, self._sharding))
 
 
 _TEXT = "SUO"
 _NARROW = {"i": np.int32, "u": np.uint32, "f": np.float32, "c": np.complex64}
 
 
-def jax_array(value: Any, path: tuple[Any, ...], sharding: Any) -> Any:
+def _jax_array(value: Any, path: tuple[Any, ...], sharding: Any) -> Any:
     """Returns an array or a NumPy scalar as a JAX array; text, objects and other values unchanged.
 
     On the CPU, the JAX array shares the memory of an array that is aligned to 64 bytes, and keeps that memory
