@@ -38,11 +38,13 @@ import importlib
 from towerpack_compat.names import module_names
 for module, names in module_names().items():
     found = importlib.import_module(f"tensorpack.{module}")
-    for name in {*names} & {*found.__all__}:
+    for name in names:
         getattr(found, name)
 from tensorpack import *
 from tensorpack.tfutils.summary import *
 from tensorpack.tfutils import argscope
+from tensorpack.libinfo import __version__ as version
+assert issubclass(imgaug.Resize, imgaug.transform.TransformAugmentorBase) and version == "0.11"
 print(BatchData, Conv2D, launch_train_with_config, logger, dataset, imgaug.Resize, callable(argscope))
 """
     assert python(code=code).rstrip().endswith(" True")
@@ -55,12 +57,16 @@ import towerpack_compat
 towerpack_compat.install(report=False)
 from tensorpack import *
 from tensorpack.callbacks import InjectShell
-try:
-    InjectShell()
-except towerpack_compat.NoCounterpartError as error:
-    print(error)
+from tensorpack.utils.viz import Canvas
+for kind in (InjectShell, Canvas):
+    try:
+        kind()
+    except towerpack_compat.NoCounterpartError as error:
+        print(error)
 """
-    assert "InjectShell has no counterpart. Read docs/migrating-from-tensorpack.md#names" in python(code=code)
+    printed = python(code=code)
+    for name in ("InjectShell", "Canvas"):
+        assert f"{name} has no counterpart. Read docs/migrating-from-tensorpack.md#names" in printed
 
 
 def test_the_error_is_a_builtin_one() -> None:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any, final
 
 from ._errors import InstallError
-from ._resolve import resolve
+from ._resolve import Gone, resolve
 from .names import counterparts, module_names, own_names, star_modules, star_names
 
 __all__ = ["VERSION", "TensorpackFinder"]
@@ -55,6 +55,8 @@ class _Module(types.ModuleType):
             module = {**star_modules(), "sessinit": "tfutils.sessinit"}.get(name, module)
         if module in module_names() or module in _OWN_MODULES:
             return importlib.import_module(f"{_ROOT}.{module}")
+        if name in module_names().get(inside, ()):  # programs may import it, and use it nowhere
+            return Gone(name, "#names")
         raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
 
 
@@ -96,8 +98,8 @@ class TensorpackFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         if spec.name.startswith("horovod"):  # the package itself is empty
             return importlib.import_module("towerpack_compat.horovod") if "." in spec.name else None
         module = _Module(spec.name, "A module of Tensorpack, by towerpack-compat.")
-        if spec.name == _ROOT:
-            module.__version__ = VERSION  # type: ignore[attr-defined]
+        if spec.name in (_ROOT, f"{_ROOT}.libinfo"):
+            vars(module).update(__version__=VERSION, __git_version__=VERSION)
         return module
 
     def exec_module(self, module: types.ModuleType) -> None: ...

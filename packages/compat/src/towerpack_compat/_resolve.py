@@ -12,7 +12,7 @@ from typing import Any, NoReturn, final
 from ._errors import InstallError, NoCounterpartError, page
 from .names import call_rules, counterparts, own_names
 
-__all__ = ["ADAPTED", "resolve"]
+__all__ = ["ADAPTED", "Gone", "resolve"]
 
 # The module in which pickle finds the adapted classes by name.
 ADAPTED = "towerpack_compat.tensorpack.adapted"
@@ -33,7 +33,7 @@ def resolve(name: str) -> Any:
         return getattr(_imported(f"towerpack_compat.{own_names()[name]}", name), name)
     place = counterparts()[name]
     if place.startswith("#"):
-        return _Gone(name, place)
+        return Gone(name, place)
     module, _, attribute = place.partition(":")
     if module == "towerpack_inputsource":
         _imported("towerpack_compat.tensorpack.input_source", name)  # adds Tensorpack's methods
@@ -108,7 +108,7 @@ def _translated(
 
 
 @final
-class _Gone:
+class Gone:
     """Placeholder for a name without a counterpart; each use raises `NoCounterpartError`."""
 
     def __init__(self, name: str, section: str) -> None:

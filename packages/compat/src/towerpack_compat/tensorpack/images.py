@@ -6,7 +6,15 @@ from typing import Any
 
 from towerpack_dataflow import augment
 
-__all__ = ["AugmentImageComponent", "AugmentImageComponents", "AugmentImageCoordinates", "AugmentorList"]
+__all__ = [
+    "AugmentImageComponent",
+    "AugmentImageComponents",
+    "AugmentImageCoordinates",
+    "AugmentorList",
+    "TransformAugmentorBase",
+]
+
+TransformAugmentorBase = augment.ImageAugmentor
 
 
 class _OpenCVImages:
