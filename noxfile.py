@@ -261,7 +261,7 @@ def install_entry(session: nox.Session, entry: dict[str, Any]) -> None:
         session.install("-c", str(PINNED), *wanted)
     if requirements := entry.get("pip"):
         session.install("pip")
-        session.run("python", "-m", "pip", "install", "--quiet", *requirements)
+        session.run_install("python", "-m", "pip", "install", "--quiet", *requirements)
     for wheel in entry.get("alone", ()):
         build(session)
         session.install("--no-deps", str(built(wheel)))
@@ -320,7 +320,7 @@ def build(session: nox.Session) -> None:
     # Without the session's own settings, or uv would fill its environment instead of hatch's.
     env = {"UV_PYTHON": None, "VIRTUAL_ENV": None}
     hatch = ["tool", "run", "--constraints", str(PINNED), "hatch"]
-    session.run(find_uv_bin(), *hatch, "build", "--all", external=True, env=env)
+    session.run_install(find_uv_bin(), *hatch, "build", "--all", external=True, env=env)
 
 
 def pinned(*groups: str) -> list[str]:
