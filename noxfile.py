@@ -123,9 +123,10 @@ def docs(session: nox.Session) -> None:
     tests = str(ROOT / "docs" / "tests")
     # The examples in there run in `peers(torch)`.
     unseen = ["--ignore-glob", "/*/interop/torch/*", "--ignore-glob", "/*/interop/jax*"]
-    blocks = [*pytest, "-p", "blocks", *(str(ROOT / page) for page in PAGES)]
+    pages = [str(ROOT / page) for page in PAGES]
+    blocks = [[*pytest, "-p", "blocks", *half] for half in (pages[::2], pages[1::2])]
     examples = [*pytest, "--doctest-modules", *unseen, "--pyargs", *packages]
-    run_side_by_side(session, blocks, examples, [*pytest, tests], env={"PYTHONPATH": tests}, silent=True)
+    run_side_by_side(session, *blocks, examples, [*pytest, tests], env={"PYTHONPATH": tests}, silent=True)
 
 
 # ---- those that are large, or take minutes
