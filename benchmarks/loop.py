@@ -86,6 +86,7 @@ def session_loops() -> dict[str, Callable[[], float]]:
 
     from towerpack_trainers import default_session_config
     from towerpack_trainers.step._copies_of_step import StepCopies
+    from towerpack_trainers.towers._devices import configure_process
 
     config = default_session_config()
     configure_process(config)  # as trainers do: building a loop would give TensorFlow the wrong threads
