@@ -79,15 +79,28 @@ def padded(members: list[int]) -> dict[str, np.ndarray]:
     return {"ids": ids, "mask": np.arange(longest) < sizes[:, None]}
 
 
-@subject("B", "towerpack")
-def ours() -> Run:
-    from towerpack_dataflow import BatchByBudget, MapData
+def ours(texts: Any) -> Run:
+    """Datapoints in padded batches."""
+    from towerpack_dataflow import BatchByBudget
     from towerpack_dataflow.interop.collate import pad
 
-    texts = MapData(range(len(ends())), lambda index: {"ids": document(index).astype(np.int64)})
     collate = functools.partial(pad, multiple_of=MULTIPLE, mask="mask")
     flow = BatchByBudget(texts, lengths(), BUDGET, WINDOW, collate=collate)
     return fed(forever(our_loader(flow, num_workers=WORKERS)), count, COUNT)
+
+
+@subject("B", "towerpack")
+def our_parts() -> Run:
+    from towerpack_dataflow import DataFromRagged
+
+    return ours(DataFromRagged({"ids": tokens()}, np.append(0, ends()), shuffle=False, dtype=np.int64))
+
+
+@subject("B", "towerpack, documents by a function")
+def our_documents() -> Run:
+    from towerpack_dataflow import MapData
+
+    return ours(MapData(range(len(ends())), lambda index: {"ids": document(index).astype(np.int64)}))
 
 
 class Batches:

@@ -191,10 +191,10 @@ def trainer(setting: Setting, all_threads: bool = False) -> Callable[[], float]:
 def bare(setting: Setting) -> Callable[[], float]:
     """The least that a round can take: one cached callable of its steps, on batches in the graph."""
     import tensorflow.compat.v1 as tf
-    from towerpack_trainers.session._create_session import configure_process
 
     from towerpack_layers import TowerContext
     from towerpack_trainers import default_session_config
+    from towerpack_trainers.towers._devices import configure_process
 
     config = default_session_config()
     configure_process(config)  # as trainers do, before anything is built

@@ -41,7 +41,6 @@ def bare(session_config, steps_a_call: int = 1) -> Callable[[], Measured]:
         steps_a_call: more than one are a loop within the graph, of copies of the step.
     """
     import tensorflow.compat.v1 as tf
-    from towerpack_trainers.session._create_session import configure_process
 
     from towerpack_layers import TowerContext
     from towerpack_trainers.step._copies_of_step import StepCopies

@@ -82,7 +82,6 @@ def timed(call: Callable[[], object], steps_a_call: int = 1) -> Callable[[], flo
 def session_loops() -> dict[str, Callable[[], float]]:
     """TensorFlow's own ways to run a graph."""
     import tensorflow.compat.v1 as tf
-    from towerpack_trainers.session._create_session import configure_process
 
     from towerpack_trainers import default_session_config
     from towerpack_trainers.step._copies_of_step import StepCopies

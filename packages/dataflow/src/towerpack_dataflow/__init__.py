@@ -107,6 +107,7 @@ from .runtime.tracing import TraceSummary, process_spans
 from .sources._fake_data import FakeData
 from .sources._from_arrays import DataFromArrays
 from .sources._from_iterable import DataFromGenerator, DataFromIterable, DataFromList
+from .sources._from_ragged import DataFromRagged
 
 # Type checkers would otherwise accept any name as an export.
 if not _typing.TYPE_CHECKING:
@@ -141,6 +142,7 @@ __all__ = [
     "DataFromGenerator",
     "DataFromIterable",
     "DataFromList",
+    "DataFromRagged",
     "DatapointTimeoutError",
     "DatasetError",
     "Diagnosis",

@@ -1,3 +1,4 @@
+import copy
 import pickle
 
 from hypothesis import given, settings
@@ -91,3 +92,16 @@ def test_a_seed_that_is_drawn_has_48_bits():
 @given(places, places)
 def test_random_numbers_are_a_function_of_the_place_and_differ_elsewhere(one, other):
     assert (draw(one) == draw(other)) == (one == other)
+
+
+def test_generators_spawn_the_same_generators():
+    epoch = Epoch(3, seed=1)
+    spawned = [[child.random() for child in Epoch(3, seed=1).rng(4).spawn(2)] for _ in range(2)]
+    assert spawned[0] == spawned[1] and spawned[0][0] != spawned[0][1]
+    others = [epoch.rng(index).spawn(1)[0].random() for index in (None, 0, 5)]
+    assert len({*spawned[0], *others}) == 5
+    rng = epoch.rng(4)
+    rng.spawn(2)
+    copies = [pickle.loads(pickle.dumps(rng)), copy.deepcopy(rng)]
+    assert {rng.spawn(1)[0].random(), *(each.spawn(1)[0].random() for each in copies)}.isdisjoint(spawned[0])
+    assert {each.random() for each in copies} == {epoch.rng(4).random()}

@@ -39,7 +39,7 @@ class Epoch(int):
     path: tuple[int, ...]
     marks: Marks
     outer_epoch: int
-    _key: np.ndarray | None
+    _key: Any  # a KeySequence
 
     def __new__(
         cls,
@@ -61,12 +61,14 @@ class Epoch(int):
     def rng(self, index: int | None = None) -> np.random.Generator:
         """Returns a new generator of this epoch's random numbers, or of those of datapoint `index` in it."""
         if self._key is None:
-            sequence = np.random.SeedSequence(self.seed, spawn_key=self._words())
-            self._key = sequence.generate_state(2, np.uint64)
+            from ._key_sequence import KeySequence  # imports numpy.random, which not every flow needs
+
+            words = np.random.SeedSequence(self.seed, spawn_key=self._words())
+            self._key = KeySequence(words.generate_state(2, np.uint64))
         # Philox is counter-based: the numbers of a datapoint are a distant region of the epoch's stream,
-        # which costs half as much as a newly seeded generator.
+        # which costs a fifth of a newly seeded generator.
         region = [0, 0, 0, 0] if index is None else [0, 0, index, 1]
-        return np.random.Generator(np.random.Philox(key=self._key, counter=region))
+        return np.random.Generator(np.random.Philox(self._key.at(index), counter=region))
 
     def below(self, place: int | None, number: int | None = None, seed: int | None = None) -> Epoch:
         """Returns this epoch for child `place`; `None` stands for a child in this flow's own place."""

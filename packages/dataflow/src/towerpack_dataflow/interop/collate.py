@@ -15,6 +15,7 @@ import numpy as np
 from .. import _argument_checks as arguments
 from .._errors import ArgumentError, BatchError
 from ..batch import BatchData
+from ..sources._from_ragged import RaggedRows, takes_ragged_rows
 from ._nested import joined, leaves
 
 __all__ = ["RaggedArray", "pad", "ragged"]
@@ -37,8 +38,9 @@ class RaggedArray(NamedTuple):
     offsets: np.ndarray
 
 
+@takes_ragged_rows
 def pad(
-    datapoints: list[Any],
+    datapoints: list[Any] | RaggedRows,
     *,
     multiple_of: int = 1,
     length: int | None = None,
@@ -92,7 +94,8 @@ def pad(
     return batch
 
 
-def ragged(datapoints: list[Any]) -> Any:
+@takes_ragged_rows
+def ragged(datapoints: list[Any] | RaggedRows) -> Any:
     """Joins datapoints without padding: arrays of a component become a `RaggedArray`; others are stacked.
 
     Args:
@@ -109,8 +112,10 @@ def ragged(datapoints: list[Any]) -> Any:
     return _collated(datapoints, _concatenated)
 
 
-def _collated(datapoints: list[Any], join: Callable[[str, list[np.ndarray]], Any]) -> Any:
+def _collated(datapoints: list[Any] | RaggedRows, join: Callable[[str, list[np.ndarray]], Any]) -> Any:
     """Joins the arrays of each component with `join`, and stacks the others."""
+    if isinstance(datapoints, RaggedRows):
+        return datapoints.joined(join)
     columns: list[tuple[str, list[Any]]] = []
     structure: Any = None
     for number, datapoint in enumerate(datapoints):

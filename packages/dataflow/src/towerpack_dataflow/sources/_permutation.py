@@ -6,7 +6,7 @@ from typing import final
 
 import numpy as np
 
-__all__ = ["Permutation"]
+__all__ = ["Permutation", "table_of"]
 
 # Below this a real permutation costs under a millisecond; above it, the computed one is good enough.
 _TABLE_SIZE = 2**16
@@ -15,6 +15,11 @@ _WINDOW = 256
 _AHEAD = 4096  # twenty small operations of NumPy cost the same for a few numbers and for thousands
 _MIX = np.uint64(0xD6E8FEB86659FD93)  # an odd multiplier with evenly spread bits
 _HALF = np.uint64(32)
+
+
+def table_of(size: int, rng: np.random.Generator) -> np.ndarray | None:
+    """Returns the numbers of a small `Permutation` in their order; `None` for a large one."""
+    return rng.permutation(size) if size <= _TABLE_SIZE else None
 
 
 @final
@@ -39,11 +44,13 @@ class Permutation:
     def __init__(self, size: int, rng: np.random.Generator) -> None:
         """Draws the order, or the keys to compute it from."""
         self._size = size
-        self._table = rng.permutation(size) if size <= _TABLE_SIZE else None
+        self._window: tuple[int, list[int]] = (0, [])
+        self._table = table_of(size, rng)
+        if self._table is not None:
+            return
+        self._ahead: tuple[range, np.ndarray] = (range(0), np.empty(0, np.intp))
         self._keys = rng.integers(2**64, size=_ROUNDS, dtype=np.uint64)
         bits = max(size - 1, 1).bit_length()
-        self._window: tuple[int, list[int]] = (0, [])
-        self._ahead: tuple[range, np.ndarray] = (range(0), np.empty(0, np.intp))
         self._low_bits = np.uint64(bits // 2)
         self._low_mask = np.uint64(2 ** (bits // 2) - 1)
         self._high_mask = np.uint64(2 ** (bits - bits // 2) - 1)

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..._errors import ArgumentError
 from ...flow._epoch import Epoch
-from ...sources._permutation import Permutation
+from ...sources._permutation import Permutation, table_of
 
 __all__ = ["EpochPlan", "Plan"]
 
@@ -29,6 +29,7 @@ class Plan:
 
     Attributes:
         bounds: `starts`, and the end of the last class.
+        single: whether a class has one slot, by class.
     """
 
     def __init__(self, order: np.ndarray, starts: np.ndarray, slots: np.ndarray, offsets: np.ndarray) -> None:
@@ -36,6 +37,7 @@ class Plan:
         self.order = order
         self.starts = starts
         self.bounds = np.append(starts, len(order))
+        self.single = np.diff(self.bounds) == 1
         self.slots = slots
         self.offsets = offsets
 
@@ -83,7 +85,10 @@ class EpochPlan:
         self._plan = plan
         self._epoch = epoch
         self._groups = Permutation(len(plan), epoch.rng()) if shuffle else None
-        self._members: dict[int, Permutation] = {}
+        # The slot that each slot exchanges with, class by class as they are needed; large classes apart.
+        self._exchanges = np.empty(len(plan.order), np.int64)
+        self._drawn = plan.single.copy()
+        self._large: dict[int, Permutation] = {}
 
     def members(self, index: int) -> list[int]:
         """Returns the datapoints of the group at `index`."""
@@ -96,19 +101,23 @@ class EpochPlan:
         return members
 
     def _exchanged(self, slots: np.ndarray) -> np.ndarray:
-        bounds = self._plan.bounds
-        classes = np.searchsorted(bounds, slots, "right") - 1
-        firsts = bounds[classes]
-        sizes = bounds[classes + 1] - firsts
-        exchanged = slots.copy()
-        for place in np.flatnonzero(sizes > 1).tolist():
-            first = int(firsts[place])
-            order = self._order(int(classes[place]), int(sizes[place]))
-            exchanged[place] = first + order.at(int(slots[place]) - first)
+        plan = self._plan
+        classes = np.searchsorted(plan.bounds, slots, "right") - 1
+        for number in np.unique(classes[~self._drawn[classes]]).tolist():
+            self._draw(number)
+        exchanged = np.where(plan.single[classes], slots, self._exchanges[slots])
+        for place in np.flatnonzero(np.isin(classes, list(self._large))).tolist() if self._large else ():
+            first = int(plan.bounds[classes[place]])
+            exchanged[place] = first + self._large[int(classes[place])].at(int(slots[place]) - first)
         return exchanged
 
-    def _order(self, number: int, size: int) -> Permutation:
-        order = self._members.get(number)
-        if order is None:
-            order = self._members[number] = Permutation(size, self._epoch.rng(number))
-        return order
+    def _draw(self, number: int) -> None:
+        """Draws the order of a class."""
+        first, stop = self._plan.bounds[number : number + 2].tolist()
+        rng = self._epoch.rng(number)
+        table = table_of(stop - first, rng)
+        if table is None:
+            self._large[number] = Permutation(stop - first, rng)
+        else:
+            self._exchanges[first:stop] = first + table
+        self._drawn[number] = True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from ...flow._trace import Origin
 from ...flow._tree_fingerprint import tree_fingerprint
 from ...flow._user_code import record_origin
 from ...operators._proxy_flow import ProxyDataFlow
+from ...sources._from_ragged import with_ragged_rows
 from .._collate import Collator
 from ._plan import EpochPlan, Plan
 
@@ -126,7 +127,7 @@ class PlannedFlow(ProxyDataFlow):
             raise ArgumentTypeError(
                 f"collate is a function of a list of datapoints, or None; received {collate!r}"
             )
-        self._collate = collate
+        self._collate: Callable[[Any], Any] | None = collate
         self._digest = digest(self._lengths)
         self._last_epoch: tuple[Any, EpochPlan] | None = None
 
@@ -149,14 +150,15 @@ class PlannedFlow(ProxyDataFlow):
     def _datapoint(self, epoch: Epoch, index: int) -> Any:
         below = self._below(epoch)
         members = self._in_epoch(epoch).members(index)
-        made = [one(self.ds, below, number, self._name()) for number in members]
+        rows = with_ragged_rows(self.ds, self._collate)
+        made = rows.rows(members) if rows else [one(self.ds, below, each, self._name()) for each in members]
         try:
             return self._joined(made)
         except Exception as error:
             record_origin(error, self)
             raise
 
-    def _joined(self, made: list[Any]) -> Any:
+    def _joined(self, made: Sequence[Any]) -> Any:
         if self._collate is not None:
             return self._collate(made)
         collator = Collator(len(made), use_list=True)
