@@ -1,1 +1,1 @@
-"""Replicas of a model: their description, construction, differentiation and placement."""
+"""Replicas of a model: their description, construction, differentiation, devices and session options."""
