@@ -17,8 +17,8 @@ def loop_over(queue, step, fewest=4, limit=16):
     stacked = StackedInput.of(StepCopies([step]).ops)
     assert stacked is not None
     copies = StepCopies([step], stacked.replaced)
-    count = stacked.take(fewest, tf.constant(limit))
-    return copies.loop(lambda done: done < count, "steps", stacked.of_iteration)
+    stacked.take(fewest, tf.constant(limit))
+    return stacked.release(copies.loop(stacked.goes_on, "steps", stacked.of_iteration))
 
 
 def recording(queue, count):
@@ -81,6 +81,31 @@ def test_steps_begin_with_the_datapoints_that_are_there():
         assert session.run(steps) == 7
 
 
+def test_a_call_leaves_no_datapoints_in_memory():
+    with tf.Graph().as_default() as graph, tf.Session() as session:
+        queue = tf.queue.FIFOQueue(64, [tf.float32], [[]])
+        fill = queue.enqueue_many([tf.range(7.0)])
+        step, _, _ = recording(queue, 64)
+        steps = loop_over(queue, step)
+        taken = [op.outputs[0] for op in graph.get_operations() if op.name.startswith("stacked_input/taken")]
+        left = [tf.raw_ops.VarIsInitializedOp(resource=handle) for handle in taken]
+        session.run(tf.global_variables_initializer())
+        session.run(fill)
+        session.run(steps)
+        assert len(left) == 2 and not any(session.run(left))
+
+
+def test_the_loop_passes_on_nothing_but_its_numbers():
+    with tf.Graph().as_default() as graph:
+        queue = tf.queue.FIFOQueue(64, [tf.float32, tf.int32], [[3], []])
+        sums = [tf.Variable(tf.zeros([3]), use_resource=True), tf.Variable(0, use_resource=True)]
+        step = tf.group(*(total.assign_add(value) for total, value in zip(sums, queue.dequeue())))
+        loop_over(queue, step)
+        [loop] = [op for op in graph.get_operations() if op.type == "While"]
+        # The loop's own counter, its maximum, and the number of the iteration.
+        assert [tensor.shape.rank for tensor in loop.inputs if tensor.dtype != tf.resource] == [0, 0, 0]
+
+
 def fifo(capacity=64, dtype=tf.float32, shape=(2,)):
     return tf.queue.FIFOQueue(capacity, [dtype], None if shape is None else [shape])
 
@@ -98,6 +123,7 @@ def puts_back():
 OTHERS = {
     "unknown shapes": lambda: fifo(shape=None).dequeue().op,
     "strings": lambda: fifo(dtype=tf.string).dequeue().op,
+    "a dtype that variables cannot be gathered of": lambda: fifo(dtype=tf.qint16).dequeue().op,
     "an axis of length 0": lambda: fifo(shape=[0, 3]).dequeue().op,
     "large datapoints": lambda: fifo(shape=[200, 200]).dequeue().op,
     "a small queue": lambda: fifo(capacity=8).dequeue().op,

@@ -260,8 +260,9 @@ class FusedSteps:
         with copies.graph.as_default(), tf.name_scope(None), tf.control_dependencies(None):
             self._limit = limit = tf.placeholder(tf.int32, [], "fused_steps_limit")
             if stacked is not None:
-                count = stacked.take(_FEWEST, limit)
-                self._done = copies.loop(lambda done: done < count, "fused_steps", stacked.of_iteration)
+                stacked.take(_FEWEST, limit)
+                loop = copies.loop(stacked.goes_on, "fused_steps", stacked.of_iteration)
+                self._done = stacked.release(loop)
                 return
             deadline = tf.timestamp() + _LONGEST_CALL
         self._done = copies.loop(lambda done: (done < limit) & (tf.timestamp() < deadline), "fused_steps")

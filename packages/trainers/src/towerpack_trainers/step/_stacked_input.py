@@ -18,6 +18,14 @@ __all__ = ["StackedInput"]
 _LARGE = 1 << 17
 # A smaller queue never holds the datapoints of many steps; that of `StagingInput` paces another thread.
 _SMALLEST_QUEUE = 16
+# TensorFlow gathers from variables of these dtypes.
+_DTYPES = frozenset(
+    tf.as_dtype(name)
+    for name in (
+        *("bool", "bfloat16", "float16", "float32", "float64", "complex64", "complex128"),
+        *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)),
+    )
+)
 
 
 @final
@@ -25,6 +33,9 @@ class StackedInput:
     """The datapoints of several steps, stacked, in place of a dequeue in each of them.
 
     Each iteration sees the queue's size as if its own datapoint had been the last one taken.
+
+    The stacks are in variables of the session, which exist from `take` to `release`: a loop passes on each
+    captured tensor by three more ops in each iteration, but not handles of variables.
 
     Args:
         dequeue: the dequeue of one datapoint.
@@ -58,7 +69,7 @@ class StackedInput:
             return None
         shapes = [tf.TensorShape(shape) for shape in queue.op.get_attr("shapes")]
         dtypes = [tensor.dtype for tensor in dequeue.outputs]
-        if len(shapes) != len(dtypes) or tf.string in dtypes:
+        if len(shapes) != len(dtypes) or not _DTYPES.issuperset(dtypes):
             return None
         counts = [shape.num_elements() for shape in shapes]
         # TensorFlow divides by the size of a slice.
@@ -66,21 +77,30 @@ class StackedInput:
             return None
         return cls(dequeue, others)
 
-    def take(self, fewest: int, limit: tf.Tensor) -> tf.Tensor:
-        """Adds the dequeue of the datapoints that are in the queue now; returns their number.
+    def take(self, fewest: int, limit: tf.Tensor) -> None:
+        """Adds the dequeue of the datapoints that are in the queue now.
 
         Args:
             fewest: the number of datapoints to wait for.
             limit: the maximum number, at least `fewest`.
         """
-        with tf.device(self._dequeue.device):
+        with tf.device(self._dequeue.device), tf.name_scope("stacked_input"):
             size = tf.raw_ops.QueueSizeV2(handle=self._queue)
             count = tf.clip_by_value(size, fewest, limit)
             dtypes = [tensor.dtype for tensor in self._dequeue.outputs]
-            self._stacks = tf.raw_ops.QueueDequeueUpToV2(handle=self._queue, n=count, component_types=dtypes)
-            taken: tf.Tensor = tf.shape(self._stacks[0])[0]  # fewer at the end of the data
-            self._last = taken - 1
-        return taken
+            stacks = tf.raw_ops.QueueDequeueUpToV2(handle=self._queue, n=count, component_types=dtypes)
+            last = tf.shape(stacks[0])[0] - 1  # fewer at the end of the data
+            self._variables = [_variable(value) for value in (*stacks, last)]
+            assigned = [
+                tf.raw_ops.AssignVariableOp(resource=variable, value=value)
+                for variable, value in zip(self._variables, (*stacks, last))
+            ]
+            with tf.control_dependencies(assigned):
+                *self._stacks, self._last = map(tf.identity, self._variables)
+
+    def goes_on(self, number: tf.Tensor) -> tf.Tensor:
+        """Returns whether there is a datapoint for an iteration."""
+        return number <= self._number_of_last()
 
     def of_iteration(self, number: tf.Tensor | int) -> list[tf.Tensor]:
         """Returns the values of the replaced tensors.
@@ -89,9 +109,37 @@ class StackedInput:
             number: the number of the iteration, from 0.
         """
         with tf.device(self._dequeue.device):
-            values = [tf.gather(stack, number) for stack in self._stacks]
+            values = [
+                tf.raw_ops.ResourceGather(resource=stack, indices=number, dtype=tensor.dtype)
+                for stack, tensor in zip(self._stacks, self._dequeue.outputs)
+            ]
             for value, tensor in zip(values, self._dequeue.outputs):
                 value.set_shape(tensor.shape)
-            left = self._last - number
-            sizes = [tf.raw_ops.QueueSizeV2(handle=self._queue) + left for _ in self._sizes]
+            sizes = [
+                tf.raw_ops.QueueSizeV2(handle=self._queue) + (self._number_of_last() - number)
+                for _ in self._sizes
+            ]
         return [*values, *sizes]
+
+    def release(self, done: tf.Tensor) -> tf.Tensor:
+        """Adds ops that free the memory of the stacks after the loop.
+
+        Args:
+            done: a result of the loop.
+
+        Returns:
+            The same value, after these ops.
+        """
+        with tf.control_dependencies([done]):
+            freed = [tf.raw_ops.DestroyResourceOp(resource=variable) for variable in self._variables]
+        with tf.control_dependencies(freed):
+            return tf.identity(done)
+
+    def _number_of_last(self) -> tf.Tensor:
+        return tf.raw_ops.ReadVariableOp(resource=self._last, dtype=tf.int32)
+
+
+def _variable(value: tf.Tensor) -> tf.Tensor:
+    """Returns the handle of a variable that exists from its first assignment."""
+    name = tf.get_default_graph().unique_name("taken", mark_as_used=False)
+    return tf.raw_ops.VarHandleOp(dtype=value.dtype, shape=value.shape, shared_name=name, name="taken")
