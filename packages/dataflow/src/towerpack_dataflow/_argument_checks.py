@@ -16,7 +16,7 @@ import numpy as np
 
 from ._errors import ArgumentError, ArgumentTypeError
 
-__all__ = ["count", "flag", "one_of", "position", "renamed_exports", "seconds"]
+__all__ = ["count", "flag", "function", "one_of", "position", "renamed_exports", "seconds"]
 
 
 def count(name: str, value: Any, least: int = 1, instead: str = "", most: int | None = sys.maxsize) -> int:
@@ -55,6 +55,22 @@ def seconds(name: str, value: Any) -> float:
             f"{name} is a number of seconds above 0, or None for no limit; received {value!r}"
         )
     return number
+
+
+def function(expected: str, value: Any, optional: bool = False) -> Any:
+    """Checks that `value` can be called; returns it.
+
+    Args:
+        expected: the begin of the message, such as "collate is a function of a list".
+        value: the argument.
+        optional: whether `value` may be None.
+
+    Raises:
+        ArgumentTypeError: `value` cannot be called.
+    """
+    if not callable(value) and not (optional and value is None):
+        raise ArgumentTypeError(f"{expected}; received {type(value).__name__}")
+    return value
 
 
 def one_of(name: str, value: Any, allowed: tuple[str, ...]) -> str:

@@ -11,6 +11,7 @@ from ._every import (
     as_every,
     check_choice,
     check_count,
+    check_function,
     check_number_above_zero,
     describe_seconds,
 )
@@ -40,6 +41,7 @@ __all__ = [
     "as_every",
     "check_choice",
     "check_count",
+    "check_function",
     "check_number_above_zero",
     "describe_seconds",
     "is_better",

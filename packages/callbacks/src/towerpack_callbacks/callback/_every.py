@@ -21,6 +21,7 @@ __all__ = [
     "as_every",
     "check_choice",
     "check_count",
+    "check_function",
     "check_number_above_zero",
     "describe_seconds",
 ]
@@ -66,6 +67,20 @@ def check_number_above_zero(shown: str, value: object, error: type[ValueError] =
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
     if not is_number or not 0 < value < float("inf"):  # type: ignore[operator]
         raise error(f"{shown}: expected a number above 0.")
+
+
+def check_function(expected: str, value: object) -> None:
+    """Checks that an argument can be called.
+
+    Args:
+        expected: the begin of the message, such as "RunOp takes a function".
+        value: the argument.
+
+    Raises:
+        TypeError: the argument cannot be called.
+    """
+    if not callable(value):
+        raise TypeError(f"{expected}, received {value!r}.")
 
 
 def check_choice(shown: str, value: object, choices: Sequence[str]) -> None:

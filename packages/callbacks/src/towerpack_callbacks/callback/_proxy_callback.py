@@ -10,7 +10,7 @@ import tensorflow.compat.v1 as tf
 
 from .._errors import PeriodError
 from ._callback import Callback, StepFetch, is_replaced
-from ._every import EVERY_STEP, Every, Ticker, as_every
+from ._every import EVERY_STEP, Every, Ticker, as_every, check_function
 from ._trainer_protocol import TrainerProtocol, load_state_of, state_of
 
 __all__ = ["EnableCallbackIf", "PeriodicCallback", "PeriodicTrigger", "ProxyCallback"]
@@ -298,10 +298,7 @@ class EnableCallbackIf(_CallbackGate):
 
     def __init__(self, callback: Callback, predicate: Callable[[EnableCallbackIf], bool]) -> None:
         super().__init__(callback)
-        if not callable(predicate):
-            raise TypeError(
-                f"EnableCallbackIf takes a function of one argument as its predicate, received {predicate!r}."
-            )
+        check_function("EnableCallbackIf takes a function of one argument as its predicate", predicate)
         self._predicate = predicate
 
     def _is_open(self) -> bool:

@@ -12,7 +12,16 @@ from typing import Any, Literal, final
 
 import numpy as np
 
-from ..callback import EVERY_EPOCH, EVERY_STEP, Callback, Every, StatisticWatch, as_every, check_count
+from ..callback import (
+    EVERY_EPOCH,
+    EVERY_STEP,
+    Callback,
+    Every,
+    StatisticWatch,
+    as_every,
+    check_count,
+    check_function,
+)
 from ._hyper_param import GraphVarParam, HyperParam
 
 __all__ = [
@@ -138,11 +147,7 @@ class HyperParamSetterWithFunc(HyperParamSetter):
         every: Every | str = EVERY_EPOCH,
     ) -> None:
         super().__init__(param)
-        if not callable(func):
-            raise TypeError(
-                f"{self} takes a function of the number of finished epochs and the old value, "
-                f"received {func!r}."
-            )
+        check_function(f"{self} takes a function of the number of finished epochs and the old value", func)
         self._func = func
         self._every = as_every(every)
         self._every.due(0, 0, False)  # refuses seconds
@@ -381,8 +386,7 @@ class StatMonitorParamSetter(HyperParamSetter):
         reverse: bool = False,
     ) -> None:
         super().__init__(param)
-        if not callable(value_func):
-            raise TypeError(f"{self} takes a function of the old value, received {value_func!r}.")
+        check_function(f"{self} takes a function of the old value", value_func)
         check_count(f"{self}: last_k={last_k!r}", last_k, at_least=2)
         self._watch = StatisticWatch(stat_name)
         self._value_func = value_func

@@ -12,7 +12,16 @@ from typing import Any, final
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from ..callback import EVERY_EPOCH, EVERY_STEP, Callback, Every, StepFetch, as_every, output_directory
+from ..callback import (
+    EVERY_EPOCH,
+    EVERY_STEP,
+    Callback,
+    Every,
+    StepFetch,
+    as_every,
+    check_function,
+    output_directory,
+)
 from ..graph import as_names
 from ..writing import write_archive
 from ._add_summary import MOVING_SUMMARIES, summary_tag
@@ -190,8 +199,7 @@ class ProcessTensors(Callback):
     def __init__(
         self, names: Sequence[str], function: Callable[..., Any], every: Every | str = EVERY_STEP
     ) -> None:
-        if not callable(function):
-            raise TypeError(f"ProcessTensors takes a function of {len(names)} values, received {function!r}.")
+        check_function(f"ProcessTensors takes a function of {len(names)} values", function)
         self._names = as_names(names)
         self._function = function
         self._every = as_every(every)

@@ -10,7 +10,7 @@ from typing import Any, final
 
 import numpy as np
 
-from .._errors import ArgumentTypeError
+from .. import _argument_checks as arguments
 from ..runtime import get_worker_info
 
 __all__ = ["seeded"]
@@ -44,9 +44,7 @@ def seeded(function: Callable[[Any], Any]) -> Callable[[Any, np.random.Generator
         >>> list(flow()) == list(flow())
         True
     """
-    if not callable(function):
-        raise ArgumentTypeError(f"seeded takes a function of a datapoint; received {type(function).__name__}")
-    return _Seeded(function)
+    return _Seeded(arguments.function("seeded takes a function of a datapoint", function))
 
 
 @final

@@ -88,11 +88,9 @@ class MapData(ProxyDataFlow):
     def __init__(self, ds: Any, func: Callable[..., Any], *, rng: bool = False, drops: bool = False) -> None:
         """Stores the arguments; calls nothing."""
         super().__init__(ds)
-        if not callable(func):
-            raise ArgumentTypeError(
-                f"{type(self).__name__} takes a function of a datapoint; received {type(func).__name__}"
-            )
-        self._func = func
+        self._func: Callable[..., Any] = arguments.function(
+            f"{type(self).__name__} takes a function of a datapoint", func
+        )
         self._rng = arguments.flag("rng", rng)
         self._drops = self._announced = arguments.flag("drops", drops)
 

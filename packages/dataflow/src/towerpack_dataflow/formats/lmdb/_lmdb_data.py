@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, final
 
 from ... import _argument_checks as arguments
-from ..._errors import ArgumentTypeError, SendError, extra
+from ..._errors import SendError, extra
 from ...flow._flow import DataFlow
 from ...operators._map_data import MapData
 from ...sources._from_iterable import as_dataflow
@@ -70,10 +70,7 @@ class LMDBDataDecoder(MapData):
 
     def __init__(self, lmdb_data: Any, decoder: Callable[[bytes, bytes], Any]) -> None:
         """Stores the arguments; reads nothing."""
-        if not callable(decoder):
-            raise ArgumentTypeError(
-                f"LMDBDataDecoder takes a function of key and value; received {type(decoder).__name__}"
-            )
+        arguments.function("LMDBDataDecoder takes a function of key and value", decoder)
         super().__init__(lmdb_data, _OfPairs(decoder))
 
 

@@ -6,7 +6,8 @@ import zlib
 from collections.abc import Callable, Iterator
 from typing import Any, final
 
-from ..._errors import ArgumentTypeError, FormatError
+from ... import _argument_checks as arguments
+from ..._errors import FormatError
 from ...storage import URL, StoredFile, UrlCache, open_url
 from .._record_flow import OpenedRecords, RecordFlow, open_same
 from ._tar_members import Place, key_of, load_index
@@ -62,10 +63,7 @@ class TarData(RecordFlow):
         cache: UrlCache | None = None,
     ) -> None:
         """Reads the index."""
-        if decoder is not None and not callable(decoder):
-            raise ArgumentTypeError(
-                f"decoder is a function of a sample's dict; received {type(decoder).__name__}"
-            )
+        arguments.function("decoder is a function of a sample's dict", decoder, optional=True)
         super().__init__(_TarSamples(path, decoder, cache), shuffle)
 
 

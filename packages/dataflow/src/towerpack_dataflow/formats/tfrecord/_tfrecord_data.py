@@ -9,7 +9,7 @@ from typing import Any, final
 import numpy as np
 
 from ... import _argument_checks as arguments
-from ..._errors import ArgumentTypeError, FormatError, SendError, extra
+from ..._errors import FormatError, SendError, extra
 from ...flow._flow import DataFlow
 from ...operators._repeat import FixedSizeData
 from ...sources._from_iterable import as_dataflow
@@ -65,10 +65,7 @@ class TFRecordData(RecordFlow):
         shuffle: bool = False,
     ) -> None:
         """Reads the index."""
-        if decoder is not None and not callable(decoder):
-            raise ArgumentTypeError(
-                f"decoder is a function of a record's bytes; received {type(decoder).__name__}"
-            )
+        arguments.function("decoder is a function of a record's bytes", decoder, optional=True)
         records: Any = TFRecords(path, decoder or _as_bytes)
         super().__init__(records, shuffle)
 

@@ -9,7 +9,7 @@ from math import inf
 from typing import Any, final
 
 from ... import _argument_checks as arguments
-from ..._errors import ArgumentError, ArgumentTypeError
+from ..._errors import ArgumentError
 
 __all__ = ["WorkerOptions"]
 
@@ -62,12 +62,8 @@ class WorkerOptions:
                 f'received {self.start_method!r}. Use start_method="thread"'
             )
         self.on_error = arguments.one_of("on_error", on_error, _POLICIES)
-        if worker_init_fn is not None and not callable(worker_init_fn):
-            raise ArgumentTypeError(
-                "worker_init_fn is a function of the worker's number, or None; received "
-                f"{type(worker_init_fn).__name__}"
-            )
-        self.worker_init_fn = worker_init_fn
+        init = "worker_init_fn is a function of the worker's number, or None"
+        self.worker_init_fn: Callable[[int], Any] | None = arguments.function(init, worker_init_fn, True)
         self.stall_warning = (
             inf if stall_warning is None else arguments.seconds("stall_warning", stall_warning)
         )
