@@ -10,9 +10,8 @@ from tensorflow.python.training.monitored_session import _HookedSession as Hooke
 
 from towerpack_inputsource import InputSource
 
-from ..tfutils.session import JustCurrentSession, NewSessionCreator
+from ..tfutils.session import JustCurrentSession, NewSessionCreator, device_names
 from ..training._online_predictor import OnlinePredictor, PredictorBase
-from ..training._tower_devices import device_names
 from ..training._towers import PredictTowerContext, TowerFunc, TowerTensorHandle
 from ..utils import logger
 

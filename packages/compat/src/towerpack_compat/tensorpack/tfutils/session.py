@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -28,6 +29,8 @@ __all__ = [
     "SessionInit",
     "SessionUpdate",
     "SmartInit",
+    "device_name",
+    "device_names",
     "fit_to_host",
     "get_default_sess_config",
     "get_model_loader",
@@ -301,3 +304,25 @@ def SmartInit(obj: Any, *, ignore_mismatch: bool = False) -> SessionInit:
 def get_model_loader(filename: str) -> SessionInit:
     """Returns `SmartInit(filename)`."""
     return SmartInit(filename)
+
+
+def device_name(number: int) -> str:
+    """Returns the device of a GPU's index; -1 is the CPU."""
+    if number >= 0 and not trainers.get_num_gpu():
+        _warn()
+        return "/cpu:0"
+    return "/cpu:0" if number < 0 else f"/gpu:{number}"
+
+
+def device_names(gpus: int | Sequence[int]) -> list[str]:
+    """Returns the devices of towers; on a host without GPUs, one virtual CPU device for each tower."""
+    numbers = list(range(gpus)) if isinstance(gpus, int) else list(gpus)
+    if trainers.get_num_gpu():
+        return [f"/gpu:{number}" for number in numbers]
+    _warn()
+    return [f"/cpu:{number}" for number in range(len(numbers))]
+
+
+@functools.cache
+def _warn() -> None:
+    logger.warn("This host has no GPU: towers and predictors run on the CPU.")

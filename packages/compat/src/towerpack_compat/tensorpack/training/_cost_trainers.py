@@ -14,8 +14,8 @@ from towerpack_trainers import distributed
 
 from ... import horovod
 from ..models import tensorpack_rules
+from ..tfutils.session import device_names
 from ._empty_trainers import TowerTrainer
-from ._tower_devices import device_names
 from ._towers import TowerFunc
 
 __all__ = [

@@ -17,10 +17,9 @@ from ..._dry_run import limits
 from ..callbacks._json_monitors import DEFAULT_CALLBACKS, DEFAULT_MONITORS
 from ..callbacks._old_callback import Callback
 from ..input_source import InputCallback
-from ..tfutils.session import JustCurrentSession, NewSessionCreator, fit_to_host
+from ..tfutils.session import JustCurrentSession, NewSessionCreator, device_name, fit_to_host
 from ..utils import logger
 from ._online_predictor import OnlinePredictor
-from ._tower_devices import device_name
 from ._towers import PredictTowerContext, TowerFunc, TowerTensorHandle
 
 __all__ = ["TowerTrainer", "Trainer"]

@@ -10,7 +10,7 @@ import tensorflow.compat.v1 as tf
 import towerpack_trainers as trainers
 from towerpack_trainers.replicate import LeastLoaded
 
-from ._tower_devices import device_names
+from ..tfutils.session import device_names
 from ._towers import TrainTowerContext
 
 __all__ = ["DataParallelBuilder", "GraphBuilder", "LeastLoadedDeviceSetter"]
