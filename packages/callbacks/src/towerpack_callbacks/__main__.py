@@ -1,4 +1,4 @@
-"""`python -m towerpack_callbacks`: inspects the log directory of a training."""
+"""`python -m towerpack_callbacks`: runs a training, and inspects its log directory."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from . import CheckpointError
-from .cli import CheckpointCommandError, add_checkpoint, add_plot
+from .cli import CheckpointCommandError, add_checkpoint, add_plot, add_train
 from .plot import RunError
 
 __all__ = ["add_commands", "main"]
@@ -19,6 +19,7 @@ def add_commands(commands: Any) -> None:
     """Adds all commands to `ArgumentParser.add_subparsers()`."""
     add_plot(commands)
     add_checkpoint(commands)
+    add_train(commands)
 
 
 def main(arguments: Sequence[str] | None = None, program: str = "python -m towerpack_callbacks") -> int:

@@ -19,7 +19,6 @@ from .cli import (
     add_migrate,
     add_predict,
     add_trace,
-    add_train,
 )
 
 __all__ = ["add_commands", "main"]
@@ -41,7 +40,7 @@ _OF_THE_USER = (
 
 def add_commands(commands: Any) -> None:
     """Adds all commands of this package to `ArgumentParser.add_subparsers()`."""
-    for add in (add_launch, add_export, add_predict, add_describe, add_env, add_trace, add_train):
+    for add in (add_launch, add_export, add_predict, add_describe, add_env, add_trace):
         add(commands)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -15,7 +14,7 @@ from ..reports import collect_env_info
 from ..reports.trace import merge_traces, write_trace
 from ._model_commands import TrainerCommandError
 
-__all__ = ["add_env", "add_launch", "add_migrate", "add_trace", "add_train"]
+__all__ = ["add_env", "add_launch", "add_migrate", "add_trace"]
 
 
 def add_env(commands: Any) -> None:
@@ -32,27 +31,6 @@ def add_env(commands: Any) -> None:
 def _env(options: argparse.Namespace) -> int:
     print(collect_env_info())
     return 0
-
-
-def add_train(commands: Any) -> None:
-    """Adds the command to `ArgumentParser.add_subparsers()`."""
-    parser = commands.add_parser(
-        "train",
-        help="run a script, with fewer lines of TensorFlow",
-        description="Runs a script with this Python, in place of this process. TF_CPP_MIN_LOG_LEVEL is 1 "
-        "unless the environment sets it: TensorFlow prints warnings and errors, without information.",
-    )
-    parser.add_argument("script", help="the script")
-    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="arguments of the script")
-    parser.set_defaults(run=_train)
-
-
-def _train(options: argparse.Namespace) -> int:
-    if not Path(options.script).is_file():
-        raise TrainerCommandError(f"{options.script} is not a file; expected a script of Python")
-    sys.stdout.flush()
-    env = {"TF_CPP_MIN_LOG_LEVEL": "1", **os.environ}
-    os.execve(sys.executable, [sys.executable, options.script, *options.arguments], env)
 
 
 def add_launch(commands: Any) -> None:
