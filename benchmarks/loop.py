@@ -34,6 +34,10 @@ ROUNDS, EPOCHS = _rounds.shorter(5), 3
 STEPS, BATCH = _rounds.shorter(1000, 100), 32
 STEPS_A_CALL = 100
 
+DEFAULT = "trainer, default callbacks and monitors, steps_per_run=1"
+NOT_RECORDED = "trainer, the same without averages, steps_per_run=1"
+# A hundredth of a step of LeNet (`digits.py`).
+RECORDING = 6.5  # microseconds
 BARE, LIMIT = "bare make_callable", "bare, in a loop within the graph"
 
 Times = list[float]
@@ -126,7 +130,14 @@ def our_loops() -> dict[str, Callable[[], float]]:
     import tensorflow.compat.v1 as tf
     from _trainer_epochs import EpochTimes
 
-    from towerpack_callbacks import Callback, StepFetch, add_moving_summary
+    from towerpack_callbacks import (
+        Callback,
+        MergeAllSummaries,
+        ProgressBar,
+        RunUpdateOps,
+        StepFetch,
+        add_moving_summary,
+    )
     from towerpack_inputsource import TensorInput
     from towerpack_trainers import ModelDesc, SimpleTrainer, TrainConfig
 
@@ -176,6 +187,9 @@ def our_loops() -> dict[str, Callable[[], float]]:
     def ten_idle() -> list[Callback]:
         return [Idle() for _ in range(10)]
 
+    def without_averages() -> list[Callback]:
+        return [ProgressBar(), MergeAllSummaries(), RunUpdateOps()]
+
     def looped(make_callbacks=list, **options) -> Callable[[], float]:
         return lambda: per_step(training(make_callbacks(), **options), STEPS)
 
@@ -194,7 +208,8 @@ def our_loops() -> dict[str, Callable[[], float]]:
         "trainer, ten idle callbacks": looped(ten_idle, **nothing),
         "trainer, ten idle callbacks, steps_per_run=1": looped(ten_idle, **nothing, **single),
         "trainer, default callbacks and monitors": looped(),
-        "trainer, default callbacks and monitors, steps_per_run=1": looped(**single),
+        DEFAULT: looped(**single),
+        NOT_RECORDED: looped(without_averages, extra_callbacks=[], **single),
         "trainer, ten callbacks that fetch the loss": looped(
             lambda: [FetchCost() for _ in range(10)], **nothing
         ),
@@ -325,10 +340,12 @@ def main() -> None:
     for name, limit in {
         "trainer, no callbacks, steps_per_run=1": 15,
         "trainer, ten idle callbacks, steps_per_run=1": 20,
-        "trainer, default callbacks and monitors, steps_per_run=1": 40,
+        DEFAULT: 40,
         "trainer, ten callbacks that fetch the loss": 60,
     }.items():
         verdicts.at_most(name, added(figures[name], figures[BARE]), limit, ".1f")
+    by_round = added(figures[DEFAULT], figures[NOT_RECORDED])
+    verdicts.at_most("microseconds that the average of the cost adds", by_round, RECORDING, ".1f")
     print("the bare step looped within the graph / a trainer's step, several in a call")
     for name in ("trainer, no callbacks", "trainer, ten idle callbacks", "trainer, steps_per_run=100"):
         verdicts.at_least(name, _rounds.ratios(figures[LIMIT], figures[name]), 0.98)
