@@ -10,8 +10,10 @@ import sys
 import tempfile
 import textwrap
 from collections import Counter
+from collections.abc import Collection
 from functools import cache
 from importlib.metadata import metadata
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -48,12 +50,14 @@ _DESCRIBED = {
     package: frozenset(importlib.import_module(package).__all__)
     for package in (f"towerpack_{wheel}" for wheel in _WHEELS)
 }
+# Names that several wheels have, such as `EmptyFlowError`.
+_SHARED = {name for name, many in Counter(chain(*_DESCRIBED.values())).items() if many > 1}
 autodoc_default_options = {"members": True, "show-inheritance": True}
 autodoc_typehints = "signature"
 autodoc_preserve_defaults = True
 python_maximum_signature_line_length = 88
 # Large, and needed for their names alone.
-autodoc_mock_imports = ["torch", "ray", "mpi4py"]
+autodoc_mock_imports = ["jax", "torch", "ray", "mpi4py"]
 myst_heading_anchors = 4
 myst_enable_extensions = ["colon_fence"]
 intersphinx_mapping = inventories.packed(Path(tempfile.mkdtemp()))
@@ -71,6 +75,7 @@ _SVG = re.compile(r"!\[[^\]]*\]\((\S+\.svg)\)")
 # "`Tower`s": in reStructuredText a name ends at a space.
 _NAME = re.compile(r"(`[^`]+`)(\w?)")
 _CODE = re.compile(r"(?ms)^```\s*(?:\{\.)?python[^\n]*\n(.*?)^```")
+_BACKLINK = re.compile(r'(generated/)([\w.]+)\.(\w+)\.html#[\w.]*?\.\3([".])')
 _FENCE = re.compile(r"\s*(`{3,}|~{3,})")
 _LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])+)\]\((?!#)(?![a-z]+:)([^)#\s]*)(#[^)\s]*)?\)")
 # What the site has from elsewhere in the repository, by the names of `noxfile.py`.
@@ -143,7 +148,9 @@ def _docstrings(app: Any, kind: str, name: str, thing: object, options: object, 
                 block = None
         else:
             (written if block is None else block).append(line)
-    lines[:] = [_NAME.sub(_ended, line) for line in written]
+    package = name.partition(".")[0]
+    named = _SHARED & _DESCRIBED.get(package, frozenset())
+    lines[:] = [_NAME.sub(_ended, _with_package(line, package, named)) for line in written]
     used = _used(Path(app.srcdir)).get(name.rpartition(".")[2], ())
     if (
         kind in {"class", "function"}
@@ -165,13 +172,28 @@ def _used(pages: Path) -> dict[str, list[str]]:
     return {name: [page for page, _ in found.most_common(3)] for name, found in counts.items()}
 
 
+def _with_package(line: str, package: str, named: Collection[str]) -> str:
+    """Adds the package to the name that a line of `Raises:` describes, if other packages have such a name."""
+    error = line.strip().partition(":")[0]
+    return line.replace(error, f"~{package}.{error}", 1) if error in named else line
+
+
 def _ended(name: re.Match[str]) -> str:
     code, letter = name.groups()
     return rf"{code}\ {letter}" if letter else code
 
 
 def _stubs(app: Any) -> None:
-    stubs.write(Path(app.srcdir), _DESCRIBED)
+    from sphinx.ext.autodoc.mock import mock  # tests run without Sphinx
+
+    with mock(autodoc_mock_imports):
+        stubs.write(Path(app.srcdir), _DESCRIBED)
+
+
+def _links_of_sources(app: Any, name: str, template: str, context: dict[str, Any], doctree: object) -> None:
+    """Corrects links from sources to names: viewcode has one module for all names of a file."""
+    if name.startswith("_modules/"):
+        context["body"] = _BACKLINK.sub(r"\1\2.\3.html#\2.\3\4", context["body"])
 
 
 def _sidebar(app: Any, name: str, template: str, context: dict[str, Any], doctree: object) -> None:
@@ -199,6 +221,7 @@ def setup(app: Any) -> None:
     """Connects what is above, before napoleon, and what looks for names of other libraries."""
     app.connect("builder-inited", _stubs)
     app.connect("html-page-context", _sidebar, priority=100)  # before the theme
+    app.connect("html-page-context", _links_of_sources)
     signatures.show_defaults_of_attrs(_DESCRIBED)
     app.connect("source-read", _pages)
     app.connect("autodoc-process-docstring", _docstrings, priority=400)

@@ -46,8 +46,10 @@ def exported(module: str, described: Mapping[str, Collection[str]]) -> Iterator[
     top = module.partition(".")[0]
     loaded = importlib.import_module(module)
     for name in loaded.__all__:
-        if name != name.upper() and (module == top or name not in described[top]):
-            yield name, _kind(getattr(loaded, name))
+        kind = _kind(getattr(loaded, name))
+        is_constant = kind == "data" and name == name.upper()
+        if not is_constant and (module == top or name not in described[top]):
+            yield name, kind
 
 
 def module_of(page: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import pydoc
 import runpy
 from pathlib import Path
@@ -83,6 +84,50 @@ def test_each_exported_name_has_one_page(conf, tmp_path):
     assert len(names) == len(set(names)) > len(described["towerpack_callbacks"]) / 2
     module = "reference/generated/towerpack_callbacks.checkpoint"
     assert stubs.module_of(f"{module}.load_weights") == module
+
+
+def public_names():
+    """Yields the module and the name of each public class and function."""
+    for path in (SITE.parents[1] / "api").glob("*.json"):
+        entries = json.loads(path.read_text(encoding="utf-8"))
+        for full, kind in entries.items():
+            module, _, name = full.rpartition(".")
+            if kind.startswith(("class", "function")) and module not in entries:
+                yield module, name
+
+
+def test_each_public_class_and_function_has_a_page(conf):
+    stubs, described = conf["stubs"], conf["_DESCRIBED"]
+    pages = (SITE / "reference").glob("*.md")
+    listed = {module for page in pages for module in stubs._LISTED.findall(page.read_text(encoding="utf-8"))}
+    absent = {"towerpack_dataflow.interop.torch", "towerpack_dataflow.interop.jax"}  # need other libraries
+    shown = {name for module in listed - absent for name, _ in stubs.exported(module, described)}
+    assert {"EMA", "LSTM", "cosine", "gradient_penalty"} <= shown
+    missing = [
+        f"{module}.{name}"
+        for module, name in public_names()
+        if not (module in listed if module in absent else name in shown)
+        and name in importlib.import_module(module).__all__  # else it is a deprecated name
+    ]
+    assert missing == []
+
+
+def test_sources_link_names_where_they_are_described(conf):
+    context = {
+        "body": '<a href="../reference/generated/towerpack_x.Saver.html#towerpack_x.files.Saver.save">'
+    }
+    conf["_links_of_sources"](None, "_modules/towerpack_x", "", context, None)
+    assert context["body"].endswith('generated/towerpack_x.Saver.html#towerpack_x.Saver.save">')
+
+
+def test_an_error_of_several_wheels_is_that_of_its_own(conf, tmp_path):
+    lines = ["Reads.", "", "Raises:", "    EmptyFlowError: the flow is empty.", "    OSError: it fails."]
+    name = "towerpack_dataflow.interop.arrays.read"
+    conf["_docstrings"](SimpleNamespace(srcdir=tmp_path), "function", name, None, None, lines)
+    assert lines[3:] == [
+        "    ~towerpack_dataflow.EmptyFlowError: the flow is empty.",
+        "    OSError: it fails.",
+    ]
 
 
 def test_decisions_are_under_one_entry(written):

@@ -27,13 +27,13 @@ def use_keras(model: Any) -> KerasFunction:
     function adds the missing parts:
 
     - `tf.get_variable` creates variables as `<model>/<layer>/<variable>`, so they are shared or copied
-    according to the tower, and are in `TRAINABLE_VARIABLES`, `GLOBAL_VARIABLES` and `MODEL_VARIABLES`.
+      according to the tower, and are in `TRAINABLE_VARIABLES`, `GLOBAL_VARIABLES` and `MODEL_VARIABLES`.
     - In training, new values of averages and other states go to `UPDATE_OPS`.
     - Costs of regularizers are in `REGULARIZATION_LOSSES`: costs of weights once, with the variable; costs of
-    outputs and of `add_loss` in each tower.
+      outputs and of `add_loss` in each tower.
     - Random numbers differ at each step. In a tower with a `random_seed` they depend only on seed, step,
-    tower and layer, so a resumed run repeats them; the layers' own seeds are not used. Initial values depend
-    on that seed, too, unless `keras.utils.set_random_seed` was called.
+      tower and layer, so a resumed run repeats them; the layers' own seeds are not used. Initial values
+      depend on that seed, too, unless `keras.utils.set_random_seed` was called.
 
     Pass the function that makes the model, such as a `def` or a `lambda`. It is called once for each tower;
     automatic names restart in it, so they do not depend on other models. A function that loads or sets
@@ -104,7 +104,17 @@ def _check_needs_nothing(make: Callable[..., Any]) -> None:
 
 @final
 class KerasFunction:
-    """A Keras layer or model as a function of a tower's tensors; `use_keras` makes it."""
+    """A Keras layer or model as a function of a tower's tensors; `use_keras` makes it.
+
+    Example:
+        >>> import keras
+        >>> from towerpack_layers import TowerContext
+        >>> from towerpack_layers.interop import use_keras
+        >>> dense = use_keras(lambda: keras.layers.Dense(4, name="dense"))  # a KerasFunction
+        >>> with tf.Graph().as_default(), TowerContext("", is_training=True):
+        ...     dense(tf.ones([2, 3])).shape.as_list()
+        [2, 4]
+    """
 
     def __init__(self, model: Any) -> None:
         self._model = model
