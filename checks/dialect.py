@@ -29,9 +29,9 @@ def main() -> None:
     """Runs all checks."""
     parsed = list(modules())
     bases = _base_names(parsed)
-    report(
-        chain(chain.from_iterable(_module(module, bases) for module in parsed), _english(parsed), _words())
-    )
+    public = glossary.api_classes()
+    found = (_module(module, bases, public) for module in parsed)
+    report(chain(chain.from_iterable(found), _english(parsed), _words()))
 
 
 def _english(parsed: list[Module]) -> Iterator[str]:
@@ -50,12 +50,13 @@ def _words() -> Iterator[str]:
     yield from glossary.outdated(names, *glossary.replaced_words())
 
 
-def _module(module: Module, bases: set[str]) -> Iterator[str]:
+def _module(module: Module, bases: set[str], public: set[str]) -> Iterator[str]:
     yield from _exports(module)
     yield from _imports(module)
     yield from _logger(module)
     yield from _finals(module, bases)
     yield from _docstrings(module)
+    yield from without_examples(module, public)
     yield from _messages(module)
 
 
@@ -155,6 +156,23 @@ def _docstrings(module: Module) -> Iterator[str]:
             yield f"{module.at(node)}: code stands in single backticks"
         if any(_RAISES_IF.match(line) for line in text.splitlines()):
             yield f'{module.at(node)}: Raises says the condition as a clause, without "if"'
+
+
+def without_examples(module: Module, public: set[str]) -> Iterator[str]:
+    """The docstring of a public class has an example, which its page of the site shows; errors need none.
+
+    Args:
+        module: the file.
+        public: the public classes, as `towerpack_<wheel>.Class`.
+    """
+    names = {name.rpartition(".")[2] for name in public if name.startswith(f"towerpack_{module.wheel}.")}
+    for node in module.tree.body:
+        if not isinstance(node, ast.ClassDef) or node.name not in names:
+            continue
+        if any(name.endswith(_ERRORS) for name in (node.name, *map(_last, node.bases))):
+            continue
+        if not re.search(">>>|```", ast.get_docstring(node) or ""):
+            yield f"{module.at(node)}: the public class {node.name} has no example in its docstring"
 
 
 def _messages(module: Module) -> Iterator[str]:

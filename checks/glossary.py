@@ -6,11 +6,12 @@ import json
 import re
 import subprocess
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 
 from source_files import ROOT
 
-__all__ = ["api_names", "file_names", "outdated", "replaced_words"]
+__all__ = ["api_classes", "api_names", "file_names", "outdated", "replaced_words"]
 
 _HEADING = "## Replaced words"
 _QUOTED = re.compile(r"`(\w+)`")
@@ -48,6 +49,14 @@ def api_names() -> Iterator[tuple[str, str]]:
         for public, signature in json.loads(path.read_text(encoding="utf-8")).items():
             for name in re.findall(r"\w+", f"{public} {signature}"):
                 yield public, name
+
+
+def api_classes() -> set[str]:
+    """Returns the public classes, each with its module."""
+    entries = chain.from_iterable(
+        json.loads(path.read_text(encoding="utf-8")).items() for path in (ROOT / "api").glob("*.json")
+    )
+    return {name for name, kind in entries if kind.startswith("class")}
 
 
 def outdated(names: Iterable[tuple[str, str]], words: dict[str, str], released: set[str]) -> Iterator[str]:

@@ -23,7 +23,28 @@ __all__ = [
 
 
 class Inferencer(abc.ABC):
-    """Computes statistics from the model's outputs for each batch of one evaluation round."""
+    """Computes statistics from the model's outputs for each batch of one evaluation round.
+
+    Example:
+        >>> from towerpack_callbacks import InferenceRunner
+        >>> class Largest(Inferencer):
+        ...     def _get_fetches(self):
+        ...         return ["cost"]
+        ...
+        ...     def _before_inference(self):
+        ...         self.largest = float("-inf")
+        ...
+        ...     def _on_fetches(self, values, batch_size):
+        ...         self.largest = max(self.largest, float(values[0]))
+        ...
+        ...     def _after_inference(self):
+        ...         return {"largest_cost": self.largest}
+        ...
+        ...     def produces(self):
+        ...         return ["largest_cost"]
+        >>> InferenceRunner([[0.0], [1.0]], Largest()).produces()
+        ['largest_cost']
+    """
 
     @abc.abstractmethod
     def _get_fetches(self) -> Sequence[str]:
@@ -117,6 +138,12 @@ class InferenceRunner(_Runner):
 
     Raises:
         TypeError: an inferencer is not one.
+
+    Example:
+        >>> test = [[[0.0, 1.0], [1, 0]]]  # a flow of batches
+        >>> runner = InferenceRunner(test, [ScalarStats(["cost", "accuracy"]), ClassificationError()])
+        >>> runner.produces()
+        ['validation_cost', 'validation_accuracy', 'validation_error']
     """
 
     def __init__(
@@ -143,6 +170,11 @@ class DataParallelInferenceRunner(_Runner):
     Raises:
         TypeError: an inferencer is not one.
         ValueError: no devices are given.
+
+    Example:
+        >>> test = [[[0.0, 1.0], [1, 0]]]  # a flow of batches
+        >>> DataParallelInferenceRunner(test, ScalarStats("cost"), ["/gpu:0", "/gpu:1"]).produces()
+        ['validation_cost']
     """
 
     def __init__(
@@ -167,6 +199,10 @@ class ScalarStats(Inferencer):
     Args:
         names: one or more names of scalar tensors. Each is the mean over its batch.
         prefix: statistics are named `<prefix>_<name>`; with "", just `<name>`.
+
+    Example:
+        >>> ScalarStats(["cost", "accuracy"]).produces(), ScalarStats("cost", prefix="").produces()
+        (['validation_cost', 'validation_accuracy'], ['cost'])
     """
 
     def __init__(self, names: str | Sequence[str], prefix: str = "validation") -> None:
@@ -205,6 +241,13 @@ class ClassificationError(Inferencer):
     Args:
         wrong_tensor_name: a vector with one 0 or 1 per example, 1 (or True) where the prediction is wrong.
         summary_name: name of the statistic.
+
+    Example:
+        >>> error = ClassificationError("wrong", "test_error")
+        >>> error._before_inference()
+        >>> error._on_fetches([[0, 1, 0, 0]], batch_size=4)  # called by a runner
+        >>> error._after_inference()
+        {'test_error': 0.25}
     """
 
     def __init__(
@@ -247,6 +290,13 @@ class BinaryClassificationStats(Inferencer):
         pred_tensor_name: the predictions, an array of any shape with 0 or 1 (or bool) in each element.
         label_tensor_name: the labels, of the same shape.
         prefix: statistics are named `<prefix>_precision`, `<prefix>_recall`, `<prefix>_f1`; "" for no prefix.
+
+    Example:
+        >>> stats = BinaryClassificationStats("predictions", "labels")
+        >>> stats._before_inference()
+        >>> stats._on_fetches([[1, 1, 0, 0], [1, 0, 0, 1]], batch_size=4)  # called by a runner
+        >>> stats._after_inference()
+        {'val_precision': 0.5, 'val_recall': 0.5, 'val_f1': 0.5}
     """
 
     def __init__(self, pred_tensor_name: str, label_tensor_name: str, prefix: str = "val") -> None:

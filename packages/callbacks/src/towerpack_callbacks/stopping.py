@@ -159,6 +159,9 @@ class SessionRunTimeout(Callback):
 
     Raises:
         ValueError: `timeout_in_ms` is not a positive whole number.
+
+    Example:
+        >>> callbacks = [SessionRunTimeout(60_000)]
     """
 
     chief_only = False

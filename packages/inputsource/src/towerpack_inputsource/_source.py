@@ -22,13 +22,17 @@ NO_PAUSE = contextlib.nullcontext()
 class InputSource(abc.ABC):
     """Brings datapoints into a graph.
 
-    A source serves one graph, in one live session at a time. Its calls have this order::
+    A source serves one graph, in one live session at a time. Its calls have this order:
 
-        source.setup(specs)                   # in the graph: adds the shared ops of all towers
-        tensors = source.get_input_tensors()  # once per tower: each call adds one dequeue
-        with MonitoredTrainingSession(hooks=source.hooks()) as session:
-            session.run(...)                  # each run takes the next datapoint
-            source.state_dict()               # between steps: the position for a later run
+    >>> from towerpack_inputsource import QueueInput
+    >>> source = QueueInput([[1.0], [2.0]])
+    >>> with tf.Graph().as_default():
+    ...     source.setup([tf.TensorSpec([], tf.float32, "x")])  # adds the shared ops of all towers
+    ...     [x] = source.get_input_tensors()  # once per tower: each call adds one dequeue
+    ...     with tf.train.MonitoredTrainingSession(hooks=source.hooks()) as session:
+    ...         print(session.run(x), session.run(x))  # each run takes the next datapoint
+    ...         state = source.state_dict()  # between steps: the position for a later run
+    1.0 2.0
 
     Its hooks are plain `SessionRunHook`s, so any loop that runs such hooks can use it. Subclasses implement
     the methods with a leading underscore and do not override the public ones.

@@ -145,6 +145,17 @@ class TrainConfig:
 
     Raises:
         ConfigError: the arguments contradict each other, or an argument has a wrong type or value.
+
+    Example:
+        >>> from towerpack_trainers import SimpleTrainer
+        >>> from towerpack_trainers.testing import SmallFlow, SmallModel
+        >>> config = TrainConfig(
+        ...     model=SmallModel(), dataflow=SmallFlow(), callbacks=[], max_epoch=1, log_dir=None, monitors=[]
+        ... )
+        >>> trainer = SimpleTrainer(config)
+        >>> trainer.train()
+        >>> trainer.loop.global_step
+        12
     """
 
     model: ModelDesc | None = attrs.field(

@@ -22,6 +22,9 @@ class RunUpdateOps(Callback):
 
     Args:
         collection: name of the collection.
+
+    Example:
+        >>> callbacks = [RunUpdateOps(), RunUpdateOps("assignments_of_my_layer")]
     """
 
     chief_only = False
@@ -116,6 +119,9 @@ class CheckNumerics(Callback):
 
     Raises:
         NonFiniteError: (at a trigger) some values are not finite.
+
+    Example:
+        >>> callbacks = [CheckNumerics(), CheckNumerics(collection="local_variables")]
     """
 
     def __init__(self, collection: str = tf.GraphKeys.TRAINABLE_VARIABLES) -> None:
@@ -219,6 +225,11 @@ class StartProcOrThread(Callback):
 
     Raises:
         TypeError: an object has no `start()`.
+
+    Example:
+        >>> import threading
+        >>> server = threading.Thread(target=print, args=["started with the training"])
+        >>> callbacks = [StartProcOrThread(server)]
     """
 
     chief_only = False
@@ -262,6 +273,9 @@ class Seed(Callback):
 
     Raises:
         ValueError: the seed is not a whole number from 0 to 2**32 - 1, which NumPy takes.
+
+    Example:
+        >>> callbacks = [Seed(7)]  # the first in the list
     """
 
     chief_only = False

@@ -29,6 +29,13 @@ class StepFetch:
         every: the period, as an `Every` or a string such as "100 steps"; other steps have no cost.
         options: options of the session call, such as tracing; `receive` then takes a pair of the values and
             the call's `tf.RunMetadata`. Options of several fetches are merged.
+
+    Example:
+        >>> from towerpack_callbacks import Callback
+        >>> class PrintLabels(Callback):
+        ...     def step_fetches(self):
+        ...         labels = self.trainer.get_tensors(["label"])
+        ...         return [StepFetch(labels, print, every="100 steps")]
     """
 
     fetches: Any

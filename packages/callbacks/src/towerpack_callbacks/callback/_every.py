@@ -136,6 +136,11 @@ class LoopState:
             with the reason. None at other times, after all epochs, and in a loop that does not set it.
         triggers_due: whether the triggers at the end of the running epoch are pending.
         data_ended: whether the training data ended after the last finished step. Set by the trainer.
+
+    Example:
+        >>> loop = LoopState(steps_per_epoch=100, max_epoch=3)
+        >>> loop.epoch_num, loop.local_step, loop.global_step
+        (0, -1, 0)
     """
 
     steps_per_epoch: int

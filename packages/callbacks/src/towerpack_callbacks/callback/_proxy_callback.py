@@ -24,6 +24,14 @@ class ProxyCallback(Callback):
 
     Raises:
         TypeError: `callback` is not a `Callback`.
+
+    Example:
+        >>> from towerpack_callbacks import ModelSaver
+        >>> class Chatty(ProxyCallback):
+        ...     def _trigger(self):
+        ...         super()._trigger()
+        ...         print("saved")
+        >>> callbacks = [Chatty(ModelSaver())]
     """
 
     def __init__(self, callback: Callback) -> None:

@@ -33,7 +33,13 @@ _log = logging.getLogger("towerpack_callbacks")
 
 
 class InferenceTower(Protocol):
-    """A replica of the model for evaluation, with a separate input."""
+    """A replica of the model for evaluation, with a separate input.
+
+    Example:
+        >>> def outputs(tower: InferenceTower) -> int:
+        ...     fetches = tower.get_tensors(["fc1/output"])
+        ...     return sum(number for values, number in tower.evaluate(fetches))
+    """
 
     def get_tensors(self, names: Sequence[str]) -> list[tf.Tensor]:
         """Returns tensors of this replica by their names in the model."""
@@ -81,7 +87,15 @@ class StatisticsStore(Protocol):
 
 
 class TrainerProtocol(Protocol):
-    """The loop as callbacks see it."""
+    """The loop as callbacks see it.
+
+    Example:
+        >>> from towerpack_callbacks import CallbackFactory
+        >>> def record_gain(trainer: TrainerProtocol) -> None:
+        ...     [gain] = trainer.sess.run(trainer.get_tensors(["gain"]))
+        ...     trainer.monitors.put_scalar("gain", gain)
+        >>> callbacks = [CallbackFactory(trigger=record_gain)]
+    """
 
     @property
     def graph(self) -> tf.Graph:

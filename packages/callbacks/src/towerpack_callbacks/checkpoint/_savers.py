@@ -433,6 +433,11 @@ class MaxSaver(BestSaver):
         checkpoint_dir: where to write; None: the log directory.
         background: write in the background; see `ModelSaver`.
         on_error: "stop" or "warn"; see `ModelSaver`.
+
+    Example:
+        >>> from towerpack_callbacks import InferenceRunner, ScalarStats
+        >>> test = [[[0.0, 1.0], [1, 0]]]  # a flow of batches
+        >>> callbacks = [InferenceRunner(test, ScalarStats("accuracy")), MaxSaver("validation_accuracy")]
     """
 
     _mode = "max"
@@ -449,6 +454,11 @@ class MinSaver(BestSaver):
         checkpoint_dir: where to write; None: the log directory.
         background: write in the background; see `ModelSaver`.
         on_error: "stop" or "warn"; see `ModelSaver`.
+
+    Example:
+        >>> from towerpack_callbacks import ClassificationError, InferenceRunner
+        >>> test = [[[0.0, 1.0], [1, 0]]]  # a flow of batches
+        >>> callbacks = [InferenceRunner(test, ClassificationError()), MinSaver("validation_error")]
     """
 
     _mode = "min"

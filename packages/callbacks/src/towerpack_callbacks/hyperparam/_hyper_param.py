@@ -19,6 +19,23 @@ class HyperParam(abc.ABC):
 
     Attributes:
         readable_name: its name in logs.
+
+    Example:
+        >>> class Rate(HyperParam):
+        ...     readable_name = "noise"
+        ...
+        ...     def __init__(self, settings):
+        ...         self.settings = settings
+        ...
+        ...     def get_value(self):
+        ...         return self.settings["noise"]
+        ...
+        ...     def set_value(self, value):
+        ...         self.settings["noise"] = value
+        >>> rate = Rate({"noise": 0.1})
+        >>> rate.set_value(0.2)
+        >>> rate.get_value()
+        0.2
     """
 
     readable_name: str
@@ -47,6 +64,10 @@ class GraphVarParam(HyperParam):
         TensorNotFoundError: (at set-up) the graph has no such variable.
         ValueError: (at set-up) the variable has another shape; (when set) a value has another shape.
         TypeError: (when set) the value for an integer variable has a fraction.
+
+    Example:
+        >>> from towerpack_callbacks import ScheduledHyperParamSetter
+        >>> callbacks = [ScheduledHyperParamSetter(GraphVarParam("learning_rate"), [(1, 0.1), (10, 0.01)])]
     """
 
     def __init__(self, name: str, shape: tuple[int, ...] = ()) -> None:
@@ -117,6 +138,12 @@ class ObjAttrParam(HyperParam):
 
     Raises:
         AttributeError: the object has no such attribute.
+
+    Example:
+        >>> from types import SimpleNamespace
+        >>> from towerpack_callbacks import ScheduledHyperParamSetter
+        >>> flow = SimpleNamespace(noise=0.5)
+        >>> callbacks = [ScheduledHyperParamSetter(ObjAttrParam(flow, "noise"), [(1, 0.5), (10, 0.1)])]
     """
 
     def __init__(self, obj: Any, attrname: str, readable_name: str | None = None) -> None:

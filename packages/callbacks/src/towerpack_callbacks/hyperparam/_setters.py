@@ -45,6 +45,12 @@ class HyperParamSetter(Callback):
 
     Raises:
         TypeError: `param` is neither a `HyperParam` nor a name.
+
+    Example:
+        >>> class Halved(HyperParamSetter):
+        ...     def _value_now(self):
+        ...         return 0.1 * 0.5**self.epoch_num
+        >>> callbacks = [Halved("learning_rate")]
     """
 
     chief_only = False
@@ -193,6 +199,9 @@ class HumanHyperParamSetter(HyperParamSetter):
 
     Raises:
         ValueError: (at set-up) the path is relative, and the run has no log directory.
+
+    Example:
+        >>> callbacks = [HumanHyperParamSetter("learning_rate", "rates.txt")]
     """
 
     def __init__(self, param: HyperParam | str, file_name: str | Path = "hyper.txt") -> None:

@@ -143,6 +143,9 @@ class HookToCallback(Callback):
 
     Raises:
         TypeError: the hook is not a `SessionRunHook`.
+
+    Example:
+        >>> callbacks = [HookToCallback(tf.train.NanTensorHook("cost:0"))]
     """
 
     chief_only = False

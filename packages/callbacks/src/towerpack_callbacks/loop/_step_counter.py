@@ -32,6 +32,16 @@ class StepCounter:
     Attributes:
         variable: `global_step`.
         count: the op that counts a step, for graphs without other ops that write the variable.
+
+    Example:
+        >>> graph = tf.Graph()
+        >>> with graph.as_default():
+        ...     counter = StepCounter(graph)
+        ...     start = tf.global_variables_initializer()
+        >>> with tf.Session(graph=graph) as sess:
+        ...     _ = sess.run(start), sess.run(counter.count)
+        ...     print(sess.run(counter.variable))
+        1
     """
 
     def __init__(self, graph: tf.Graph) -> None:

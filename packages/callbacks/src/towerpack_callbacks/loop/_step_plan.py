@@ -39,6 +39,14 @@ class StepPlan:
         due: the fetches, in the order of the callbacks.
         fetches: for `Session.run`, one element per element of `due`.
         options: options of the session call; None in nearly all steps.
+
+    Example:
+        >>> from towerpack_callbacks import StepFetch
+        >>> plan = StepPlan((StepFetch("cost:0", print), StepFetch("rate:0")))
+        >>> plan.fetches
+        ['cost:0', 'rate:0']
+        >>> plan.deliver([0.5, 0.1])
+        0.5
     """
 
     due: tuple[StepFetch, ...]

@@ -62,6 +62,21 @@ class StepRunner:
         callbacks: the callbacks, set up.
         loop: the counters; `global_step` advances with each step; the loop advances the others.
         counter: counts steps in the graph.
+
+    Example:
+        >>> from types import SimpleNamespace
+        >>> from towerpack_callbacks import LoopState
+        >>> graph, callbacks, loop = tf.Graph(), Callbacks([]), LoopState(steps_per_epoch=2)
+        >>> with graph.as_default():
+        ...     train_op, counter = tf.no_op(), StepCounter(graph)
+        ...     callbacks.setup_graph(SimpleNamespace(graph=graph, loop=loop, is_chief=True))
+        ...     start = tf.global_variables_initializer()
+        >>> with tf.Session(graph=graph) as sess:
+        ...     _ = sess.run(start)
+        ...     steps = StepRunner(sess, callbacks, loop, counter)
+        ...     _ = steps.run(train_op), steps.run(train_op)
+        >>> loop.global_step
+        2
     """
 
     def __init__(self, sess: tf.Session, callbacks: Callbacks, loop: LoopState, counter: StepCounter) -> None:

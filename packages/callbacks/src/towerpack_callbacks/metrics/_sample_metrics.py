@@ -224,6 +224,12 @@ class KernelDistance(NamedTuple):
     Attributes:
         mean: the mean over subsets; an unbiased estimate of the distance, so it may be slightly below 0.
         std: the standard deviation over subsets.
+
+    Example:
+        >>> x = np.random.default_rng(0).normal(size=(200, 3))
+        >>> distance = kernel_distance(x[:100], x[100:] + 2, 10, 50)
+        >>> bool(distance.mean > distance.std)
+        True
     """
 
     mean: float
@@ -308,6 +314,10 @@ class MixtureModes(NamedTuple):
         reverse_kl: the divergence of the samples' distribution over modes from the uniform one, in nats: 0 at
             best, the logarithm of the number of modes if all samples are in one. NaN without samples of high
             quality.
+
+    Example:
+        >>> mixture_modes([[0.0, 0.1], [5.0, 5.0]], [[0, 0], [5, 5], [9, 9]], std=0.1).covered
+        2
     """
 
     covered: int
@@ -365,6 +375,11 @@ class PrecisionRecall(NamedTuple):
     Attributes:
         precision: fraction of generated samples within the real distribution, from 0 to 1.
         recall: fraction of real samples within the generated distribution, from 0 to 1.
+
+    Example:
+        >>> real = np.arange(10.0)[:, None]
+        >>> precision_recall(real, real[:5] + 0.1, k=1).recall
+        0.6
     """
 
     precision: float
@@ -377,6 +392,11 @@ class DensityCoverage(NamedTuple):
     Attributes:
         density: about 1 if both distributions are equal; it may exceed 1.
         coverage: fraction of real samples with a generated sample nearby, from 0 to 1.
+
+    Example:
+        >>> real = np.arange(10.0)[:, None]
+        >>> density_coverage(real, real[:5] + 0.1, k=1).coverage
+        0.6
     """
 
     density: float

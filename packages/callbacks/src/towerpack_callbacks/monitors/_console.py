@@ -110,6 +110,9 @@ class ScalarPrinter(Monitor):
             ones.
         blacklist: regular expressions; matching names are not printed.
         verbose: without a whitelist, print all names that the blacklist does not match, declared or not.
+
+    Example:
+        >>> monitors = [ScalarPrinter(whitelist=["cost", "validation_.*"])]  # for TrainConfig(monitors=...)
     """
 
     def __init__(
@@ -161,6 +164,9 @@ class LogFile(Monitor):
 
     Args:
         filename: name of the file in the log directory.
+
+    Example:
+        >>> monitors = [ScalarPrinter(), LogFile("console.log")]  # for TrainConfig(monitors=...)
     """
 
     def __init__(self, filename: str = LOG) -> None:

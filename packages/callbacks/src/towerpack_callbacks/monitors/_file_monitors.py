@@ -141,6 +141,11 @@ class CSVWriter(RowWriter):
 
     Args:
         filename: name of the file in the log directory.
+
+    Example:
+        >>> from towerpack_callbacks import ScalarPrinter, as_session_hooks
+        >>> monitors = [CSVWriter(), ScalarPrinter()]
+        >>> hooks = as_session_hooks([], steps_per_epoch=100, log_dir="train_log/table", monitors=monitors)
     """
 
     def __init__(self, filename: str = "stats.csv") -> None:
@@ -233,6 +238,11 @@ class JSONWriter(RowWriter):
 
     Args:
         filename: name of the file in the log directory.
+
+    Example:
+        >>> from towerpack_callbacks import ScalarPrinter, as_session_hooks
+        >>> monitors = [JSONWriter(), ScalarPrinter()]
+        >>> hooks = as_session_hooks([], steps_per_epoch=100, log_dir="train_log/lines", monitors=monitors)
     """
 
     def __init__(self, filename: str = "stats.jsonl") -> None:
@@ -345,6 +355,11 @@ class TFEventWriter(Monitor):
 
     Raises:
         TypeError: a hyper-parameter is not a string, number or truth value.
+
+    Example:
+        >>> from towerpack_callbacks import ScalarPrinter, as_session_hooks
+        >>> monitors = [TFEventWriter(hparams={"rate": 0.1, "batch": 32}), ScalarPrinter()]
+        >>> hooks = as_session_hooks([], steps_per_epoch=100, log_dir="train_log/events", monitors=monitors)
     """
 
     def __init__(self, flush_secs: float = 120, hparams: HParams | None = None) -> None:
@@ -427,6 +442,11 @@ class RunRecord(Monitor):
     (`LoopState.spent`). A start has the `format` of these lines and the command; an end has the `reason`,
     unless all epochs are done, and the `traceback` of an error. A resume removes no lines, so lost steps are
     also recorded. `tf.train.import_meta_graph` reads `graph.meta`.
+
+    Example:
+        >>> from towerpack_callbacks import JSONWriter, as_session_hooks
+        >>> monitors = [JSONWriter(), RunRecord()]
+        >>> hooks = as_session_hooks([], steps_per_epoch=100, log_dir="train_log/record", monitors=monitors)
     """
 
     def __init__(self) -> None:

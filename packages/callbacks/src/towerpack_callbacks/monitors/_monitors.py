@@ -37,6 +37,13 @@ class Monitor(Callback):
     which is called after each epoch, at the end of the training, and when the state of the run is read: a
     checkpoint of step n guarantees that everything up to step n is recorded, so that a run killed right after
     it resumes without a gap. A monitor that overrides `state_dict` calls `flush` in it.
+
+    Example:
+        >>> class Print(Monitor):
+        ...     def process_scalar(self, name, value, global_step):
+        ...         print(global_step, name, value)
+        >>> Monitors([Print()], LoopState(steps_per_epoch=10)).put_scalar("cost", 0.5)
+        0 cost 0.5
     """
 
     def process_scalar(self, name: str, value: float, global_step: int) -> None:
@@ -220,6 +227,12 @@ class ScalarHistory(Monitor):
 
     Args:
         limit: the minimum number of values kept per statistic; the maximum is twice as large.
+
+    Example:
+        >>> history = ScalarHistory(limit=100)
+        >>> history.process_scalar("cost", 0.5, global_step=10)
+        >>> history.names(), history.pairs("cost")
+        (['cost'], [(10, 0.5)])
     """
 
     def __init__(self, limit: int = 10_000) -> None:
@@ -284,6 +297,12 @@ class Monitors:
 
     Raises:
         TypeError: an element is not a `Monitor`.
+
+    Example:
+        >>> monitors = Monitors([], LoopState(steps_per_epoch=10))
+        >>> monitors.put_scalar("cost", 0.5)
+        >>> monitors.get_latest("cost"), monitors.get_history("cost")
+        (0.5, [(0, 0.5)])
     """
 
     def __init__(self, monitors: Sequence[Monitor], loop: LoopState) -> None:

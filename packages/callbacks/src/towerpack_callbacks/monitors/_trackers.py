@@ -159,6 +159,11 @@ class CometMonitor(Tracker):
     Raises:
         ImportError: comet_ml is not installed.
         TypeError: a hyper-parameter is not a string, number or truth value.
+
+    Example:
+        ```python
+        monitors = [JSONWriter(), CometMonitor("my-project", hparams={"rate": 0.1}, online=False)]
+        ```
     """
 
     def __init__(
@@ -227,6 +232,11 @@ class MLflowMonitor(Tracker):
     Raises:
         ImportError: mlflow is not installed.
         TypeError: a hyper-parameter is not a string, number or truth value.
+
+    Example:
+        ```python
+        monitors = [JSONWriter(), MLflowMonitor("digits", tracking_uri="sqlite:///mlflow.db")]
+        ```
     """
 
     def __init__(
@@ -321,6 +331,11 @@ class WandbMonitor(Tracker):
     Raises:
         ImportError: wandb is not installed.
         TypeError: a hyper-parameter is not a string, number or truth value.
+
+    Example:
+        ```python
+        monitors = [JSONWriter(), WandbMonitor("my-project", hparams={"rate": 0.1}, mode="offline")]
+        ```
     """
 
     def __init__(self, project: str | None = None, hparams: HParams | None = None, **settings: Any) -> None:

@@ -274,6 +274,9 @@ class TerminateOnNaN(Callback):
 
     Raises:
         ValueError: (at set-up) no gradient is found, and no names are given.
+
+    Example:
+        >>> callbacks = [TerminateOnNaN(["cost", "fc1/output"])]
     """
 
     chief_only = False

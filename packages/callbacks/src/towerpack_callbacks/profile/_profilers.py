@@ -30,6 +30,9 @@ class TensorBoardProfiler(Callback):
 
     Raises:
         ValueError: a number is out of range; or (at set-up) the run has no log directory.
+
+    Example:
+        >>> callbacks = [TensorBoardProfiler(first_step=50, steps=5)]
     """
 
     def __init__(self, first_step: int = 10, steps: int = 3) -> None:
@@ -129,6 +132,9 @@ class GraphProfiler(Callback):
 
     Raises:
         ValueError: (at set-up) the run has no log directory.
+
+    Example:
+        >>> callbacks = [GraphProfiler(every="5 epochs")]
     """
 
     def __init__(self, every: Every | str = EVERY_EPOCH) -> None:

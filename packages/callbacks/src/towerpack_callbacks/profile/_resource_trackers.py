@@ -96,6 +96,9 @@ class GPUUtilizationTracker(_GPUTracker):
     Raises:
         ValueError: the interval is not above 0; or (at set-up) there is no such GPU.
         ImportError: (at set-up) there is a GPU, and the extra "gpu" is not installed.
+
+    Example:
+        >>> callbacks = [GPUUtilizationTracker(interval=0.5)]
     """
 
     def _name(self, device: int) -> str:
@@ -122,6 +125,9 @@ class GPUMemoryTracker(_GPUTracker):
     Raises:
         ValueError: the interval is not above 0; or (at set-up) there is no such GPU.
         ImportError: (at set-up) there is a GPU, and the extra "gpu" is not installed.
+
+    Example:
+        >>> callbacks = [GPUMemoryTracker(devices=[0, 1])]
     """
 
     def _name(self, device: int) -> str:
@@ -194,6 +200,10 @@ class HostMemoryTracker(Callback):
 
     Raises:
         ImportError: (at set-up) the system has no /proc, and psutil is not installed.
+
+    Example:
+        >>> HostMemoryTracker().produces()
+        ['HostMemory/available_gb', 'HostMemory/process_gb']
     """
 
     chief_only = False

@@ -60,6 +60,9 @@ class ProgressBar(Callback):
         every_k_steps: the period of fetching them.
         averages: the callback with the moving averages of the run, of which the bar shows the first three. It
             reads them when it is redrawn, so they add no work to a step.
+
+    Example:
+        >>> extra_callbacks = [ProgressBar(["cost", "accuracy"])]  # for TrainConfig(extra_callbacks=...)
     """
 
     def __init__(
@@ -161,6 +164,10 @@ class ThroughputTracker(Callback):
 
     Raises:
         ValueError: `samples_per_step` is not a positive number.
+
+    Example:
+        >>> ThroughputTracker(samples_per_step=64).produces()
+        ['Throughput/samples_per_second']
     """
 
     def __init__(self, samples_per_step: float | None = None) -> None:
@@ -217,6 +224,9 @@ class EstimatedTimeLeft(Callback):
 
     Raises:
         ValueError: `last_k_epochs` is not a positive whole number.
+
+    Example:
+        >>> callbacks = [EstimatedTimeLeft(last_k_epochs=3)]
     """
 
     def __init__(self, last_k_epochs: int = 5, median: bool = True) -> None:

@@ -262,6 +262,9 @@ class GradientNorm(Callback):
 
     Raises:
         ValueError: (at set-up) no gradient is found in the graph.
+
+    Example:
+        >>> callbacks = [GradientNorm(every="100 steps"), GradientNorm(per_variable=True)]
     """
 
     def __init__(self, per_variable: bool = False, every: Every | str = EVERY_EPOCH) -> None:
@@ -304,6 +307,10 @@ class SimpleMovingAverage(Callback):
 
     Raises:
         ValueError: the window is not a positive whole number.
+
+    Example:
+        >>> SimpleMovingAverage(["cost"], window_size=100).produces()
+        ['cost/SMA']
     """
 
     def __init__(self, names: Sequence[str], window_size: int) -> None:

@@ -52,6 +52,12 @@ class MovingAverageSummary(Callback):
 
     Raises:
         ValueError: the decay is out of range.
+
+    Example:
+        >>> from towerpack_callbacks import add_moving_summary
+        >>> with tf.Graph().as_default():
+        ...     _ = add_moving_summary(tf.constant(0.5, name="accuracy"))
+        >>> callbacks = [MovingAverageSummary(decay=0.99)]
     """
 
     def __init__(self, decay: float = 0.95, collection: str = MOVING_SUMMARIES) -> None:
@@ -139,6 +145,9 @@ class MergeAllSummaries(Callback):
     Args:
         period: also evaluate them every `period` steps; 0 for never.
         key: the graph collection of the summaries.
+
+    Example:
+        >>> callbacks = [MergeAllSummaries(period=100)]
     """
 
     def __init__(self, period: int = 0, key: str = tf.GraphKeys.SUMMARIES) -> None:
@@ -224,6 +233,9 @@ class DumpTensors(Callback):
     Raises:
         ValueError: (at set-up) the run has no log directory.
         TypeError: (at set-up) a tensor holds text.
+
+    Example:
+        >>> callbacks = [DumpTensors(["fc1/output:0", "label:0"], every="1000 steps")]
     """
 
     def __init__(self, names: Sequence[str], every: Every | str = EVERY_STEP) -> None:
@@ -263,6 +275,9 @@ class DumpTensorAsImage(Callback):
             [number, height, width, channels]. None: the value already is an image.
         scale: the factor from the values to 0…255.
         every: at which steps.
+
+    Example:
+        >>> callbacks = [DumpTensorAsImage("generated:0", scale=127.5, map_func=lambda images: images + 1)]
     """
 
     def __init__(

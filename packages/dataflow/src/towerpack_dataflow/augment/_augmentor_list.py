@@ -35,6 +35,14 @@ class LazyTransform(Transform):
     Args:
         get_transform: chooses it for an image.
         rng: the random numbers for the choice.
+
+    Example:
+        >>> import numpy as np
+        >>> from towerpack_dataflow.augment import RandomCrop
+        >>> crop = LazyTransform(RandomCrop(2).get_transform)
+        >>> left, right = np.arange(16).reshape(4, 4), np.arange(16).reshape(4, 4)
+        >>> bool((crop.apply_image(left) == crop.apply_image(right)).all())
+        True
     """
 
     def __init__(
@@ -191,7 +199,15 @@ def _drawn(choose: Callable[[Array], Transform], img: Array, rng: np.random.Rand
 
 @final
 class Identity(ImageAugmentor):
-    """Changes nothing."""
+    """Changes nothing.
+
+    Example:
+        >>> import numpy as np
+        >>> from towerpack_dataflow.augment import Flip
+        >>> either = RandomChooseAug([(Flip(horiz=True, prob=1), 0.2), (Identity(), 0.8)])
+        >>> Identity().augment(np.array([[1, 2]], np.uint8))
+        array([[1, 2]], dtype=uint8)
+    """
 
     def get_transform(self, img: Array) -> Transform:
         """Returns a transform that changes nothing."""
@@ -238,6 +254,14 @@ class RandomApplyAug(ImageAugmentor):
     Raises:
         ArgumentError: `prob` is not from 0 to 1.
         ArgumentTypeError: `aug` is not an augmentor.
+
+    Example:
+        >>> import numpy as np
+        >>> from towerpack_dataflow.augment import BrightnessScale
+        >>> images = [np.full((1, 1), 100, np.uint8)] * 50
+        >>> aug = RandomApplyAug(BrightnessScale((2, 2)), prob=0.5)
+        >>> sorted({int(aug.augment(image)[0, 0]) for image in images})
+        [100, 200]
     """
 
     def __init__(self, aug: ImageAugmentor, prob: float) -> None:
@@ -262,6 +286,13 @@ class RandomChooseAug(ImageAugmentor):
     Raises:
         ArgumentError: `aug_lists` is empty, or the probabilities do not sum to 1.
         ArgumentTypeError: a member is not an augmentor.
+
+    Example:
+        >>> import numpy as np
+        >>> from towerpack_dataflow.augment import Flip
+        >>> aug = RandomChooseAug([Flip(horiz=True, prob=1), Flip(vert=True, prob=1)])
+        >>> aug.augment(np.zeros((2, 3), np.uint8)).shape
+        (2, 3)
     """
 
     def __init__(self, aug_lists: Sequence[Any]) -> None:
@@ -293,6 +324,13 @@ class RandomOrderAug(ImageAugmentor):
 
     Raises:
         ArgumentTypeError: a member is not an augmentor.
+
+    Example:
+        >>> import numpy as np
+        >>> from towerpack_dataflow.augment import Brightness, Contrast
+        >>> aug = RandomOrderAug([Brightness(20), Contrast((0.8, 1.2))])
+        >>> aug.augment(np.zeros((2, 3), np.uint8)).shape
+        (2, 3)
     """
 
     def __init__(self, aug_lists: Sequence[ImageAugmentor]) -> None:

@@ -62,6 +62,12 @@ class Albumentations(ImageAugmentor):
 
     Raises:
         ArgumentTypeError: `augmentor` cannot be called.
+
+    Example:
+        >>> def brighter(image):  # such as a transform of Albumentations
+        ...     return {"image": image + 1}
+        >>> Albumentations(brighter).augment(np.zeros((1, 2), np.uint8))
+        array([[1, 1]], dtype=uint8)
     """
 
     def __init__(self, augmentor: Callable[..., Any]) -> None:

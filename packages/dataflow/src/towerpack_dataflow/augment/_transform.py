@@ -18,6 +18,16 @@ class Transform:
 
     Coordinates are in pixels from the top left corner of the image, so that the centre of the first pixel is
     (0.5, 0.5). Nothing is changed in place. A result may be a view of the argument.
+
+    Example:
+        >>> class Invert(Transform):
+        ...     def apply_image(self, img):
+        ...         return 255 - img
+        ...
+        ...     def apply_coords(self, coords):
+        ...         return coords
+        >>> Invert().apply_image(np.array([[0, 100]], np.uint8))
+        array([[255, 155]], dtype=uint8)
     """
 
     def _init(self, params: dict[str, Any] | None = None) -> None:
@@ -89,7 +99,12 @@ class Transform:
 
 @final
 class NoOpTransform(Transform):
-    """Changes nothing."""
+    """Changes nothing.
+
+    Example:
+        >>> NoOpTransform().apply_image(np.array([[1, 2]]))
+        array([[1, 2]])
+    """
 
     def __getattribute__(self, name: str) -> Any:
         """Returns the identity function for each `apply_...`."""
@@ -103,6 +118,11 @@ class PhotometricTransform(Transform):
     Args:
         func: a function of an image.
         name: a name or the augmentor, shown by `repr()`.
+
+    Example:
+        >>> invert = PhotometricTransform(lambda image: 255 - image, "invert")
+        >>> invert.apply_image(np.array([[0, 100]])), invert.apply_coords(np.array([[1.0, 2.0]]))
+        (array([[255, 155]]), array([[1., 2.]]))
     """
 
     def __init__(self, func: Callable[[Array], Array], name: object = None) -> None:
@@ -167,6 +187,12 @@ class TransformList(Transform):
 
     Raises:
         ArgumentTypeError: a member is not a `Transform`.
+
+    Example:
+        >>> from towerpack_dataflow.augment import CropTransform, FlipTransform
+        >>> both = TransformList([CropTransform(0, 0, 1, 2), FlipTransform(1, 2)])
+        >>> both.apply_image(np.array([[1, 2, 3]], np.uint8))
+        array([[2, 1]], dtype=uint8)
     """
 
     def __init__(self, tfms: Iterable[Transform]) -> None:

@@ -102,6 +102,10 @@ class RandomCrop(_CropOfShape):
 
     Raises:
         ArgumentError: `crop_shape` has another form.
+
+    Example:
+        >>> RandomCrop((2, 3)).augment(np.zeros((8, 8, 3), np.uint8)).shape
+        (2, 3, 3)
     """
 
     read_only = True
@@ -119,6 +123,11 @@ class CenterCrop(_CropOfShape):
 
     Raises:
         ArgumentError: `crop_shape` has another form.
+
+    Example:
+        >>> CenterCrop(2).augment(np.arange(16, dtype=np.uint8).reshape(4, 4))
+        array([[ 5,  6],
+               [ 9, 10]], dtype=uint8)
     """
 
     read_only = True
@@ -139,6 +148,11 @@ class RandomCropRandomShape(ImageAugmentor):
 
     Raises:
         ArgumentError: a size is not an integer from 1 up, or a maximum is below its minimum.
+
+    Example:
+        >>> cropped = RandomCropRandomShape(wmin=3, hmin=2).augment(np.zeros((8, 8), np.uint8))
+        >>> 2 <= cropped.shape[0] <= 8, 3 <= cropped.shape[1] <= 8
+        (True, True)
     """
 
     read_only = True
@@ -192,6 +206,11 @@ class GoogleNetRandomCropAndResize(ImageAugmentor):
 
     Raises:
         ArgumentError: a pair of bounds or the shape is invalid.
+
+    Example:
+        >>> image = np.zeros((60, 80, 3), np.uint8)
+        >>> GoogleNetRandomCropAndResize(target_shape=32).augment(image).shape
+        (32, 32, 3)
     """
 
     read_only = True
@@ -246,6 +265,11 @@ class RandomCutout(ImageAugmentor):
 
     Raises:
         ArgumentError: a range is neither an integer nor a pair of integers.
+
+    Example:
+        >>> erased = RandomCutout(2, 3).augment(np.ones((8, 8), np.uint8))
+        >>> int((erased == 0).sum()) <= 6
+        True
     """
 
     read_only = True
@@ -285,6 +309,11 @@ class RandomErasing(ImageAugmentor):
 
     Raises:
         ArgumentError: an argument is outside its range.
+
+    Example:
+        >>> erased = RandomErasing(prob=1, fill=0).augment(np.ones((100, 100), np.uint8))
+        >>> bool(0.01 < (erased == 0).mean() < 0.41)
+        True
     """
 
     read_only = True

@@ -209,6 +209,13 @@ class AugmentImageCoordinates(AugmentImageComponents):
     Raises:
         ArgumentTypeError: an augmentor has another type, or a switch is not a boolean.
         ImageError: a component does not match its description; raised while iterating.
+
+    Example:
+        >>> import numpy as np
+        >>> from towerpack_dataflow.augment import Flip
+        >>> below = [[np.zeros((4, 6), np.uint8), np.array([[1.0, 2.0]])]]
+        >>> next(iter(AugmentImageCoordinates(below, Flip(horiz=True, prob=1))))[1]
+        array([[5., 2.]])
     """
 
     def __init__(
@@ -395,6 +402,15 @@ class ImageFromFile(MapData):
     Raises:
         ArgumentError: `files` is empty, or another argument is invalid.
         FormatError: a file is not an image; raised while iterating.
+
+    Example:
+        >>> import tempfile
+        >>> import cv2
+        >>> import numpy as np
+        >>> path = tempfile.mkdtemp() + "/black.png"
+        >>> _ = cv2.imwrite(path, np.zeros((4, 6, 3), np.uint8))
+        >>> [image.shape for (image,) in ImageFromFile([path], channel=1, resize=8)]
+        [(8, 8, 1)]
     """
 
     def __init__(

@@ -47,6 +47,11 @@ class BSDS500(MapData):
         DatasetError: a folder is missing, or an image has no edges, or edges have no image.
         FormatError: a file is truncated or damaged; raised while iterating.
         ImportError: SciPy, or an image decoder, is missing; raised while iterating.
+
+    Example:
+        ```python
+        train = CacheData(BSDS500("train", dir="bsds500"), shuffle=True)
+        ```
     """
 
     def __init__(

@@ -93,6 +93,11 @@ class Cifar10(ImageArrays):
         ArgumentError: `train_or_test` has another value.
         DatasetError: the archive is missing and cannot be downloaded.
         FormatError: the archive is truncated or damaged.
+
+    Example:
+        ```python
+        train = AugmentImageComponent(Cifar10("train"), [RandomCrop(28), Flip(horiz=True)])
+        ```
     """
 
     def __init__(
@@ -109,6 +114,11 @@ class Cifar100(ImageArrays):
     """Yields small photographs of a hundred classes; addressable, otherwise like `Cifar10`.
 
     A label is an int from 0 to 99, the finer of the two in the files.
+
+    Example:
+        ```python
+        train = AugmentImageComponent(Cifar100("train"), [RandomCrop(28), Flip(horiz=True)])
+        ```
     """
 
     def __init__(

@@ -30,6 +30,10 @@ class DatasetFile:
     Args:
         url: URL at its authors, or a mirror.
         md5: the published checksum, in hexadecimal.
+
+    Example:
+        >>> DatasetFile("https://example.org/digits/images.gz", "d41d8cd98f00b204e9800998ecf8427e").name
+        'images.gz'
     """
 
     url: str

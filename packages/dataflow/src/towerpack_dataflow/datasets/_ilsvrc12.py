@@ -50,6 +50,11 @@ class ILSVRC12Files(ImageFiles):
         ArgumentError: `name` or `dir_structure` has another value.
         DatasetError: a folder, the list, or an image of the list is missing.
         FormatError: the list is damaged, or lacks images of the folders.
+
+    Example:
+        ```python
+        flow = MultiProcessRunner(MapData(ILSVRC12Files("imagenet", "train"), read_and_augment), 8)
+        ```
     """
 
     def __init__(
@@ -98,6 +103,12 @@ class ILSVRC12(LabelledImages):
         FormatError: the list is damaged, or lacks images of the folders; or, while iterating, a file is not
             an image.
         ImportError: no image decoder is installed; raised while iterating.
+
+    Example:
+        ```python
+        flow = AugmentImageComponent(ILSVRC12("imagenet", "train"), [GoogleNetRandomCropAndResize()])
+        flow = BatchData(MultiProcessRunner(flow, 8), 64)
+        ```
     """
 
     def __init__(
@@ -171,6 +182,12 @@ class ILSVRCMeta:
 
     Attributes:
         dir: the folder.
+
+    Example:
+        ```python
+        names = ILSVRCMeta().get_synset_words_1000()
+        mean = ILSVRCMeta().get_per_pixel_mean(size=(224, 224))
+        ```
     """
 
     def __init__(self, dir: PathLike | None = None) -> None:

@@ -163,6 +163,15 @@ class ImageFolderFiles(ImageFiles):
 
     Raises:
         DatasetError: the folder is missing or has no subfolder, or a subfolder has no image.
+
+    Example:
+        >>> import tempfile
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> for name in ("cats", "dogs"):
+        ...     (folder / name).mkdir()
+        ...     (folder / name / "0.jpg").touch()
+        >>> [(Path(path).parent.name, label) for path, label in ImageFolderFiles(folder, shuffle=False)]
+        [('cats', 0), ('dogs', 1)]
     """
 
     def __init__(self, dir: PathLike, shuffle: bool = True) -> None:
@@ -187,6 +196,17 @@ class ImageFolder(LabelledImages):
         DatasetError: the folder is missing or has no subfolder, or a subfolder has no image.
         FormatError: a file is not an image; raised while iterating.
         ImportError: no image decoder is installed; raised while iterating.
+
+    Example:
+        >>> import tempfile
+        >>> import cv2
+        >>> import numpy as np
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> for name in ("cats", "dogs"):
+        ...     (folder / name).mkdir()
+        ...     _ = cv2.imwrite(str(folder / name / "0.png"), np.zeros((4, 6, 3), np.uint8))
+        >>> [(image.shape, label) for image, label in ImageFolder(folder, shuffle=False)]
+        [((4, 6, 3), 0), ((4, 6, 3), 1)]
     """
 
     def __init__(self, dir: PathLike, shuffle: bool = True) -> None:
@@ -213,6 +233,11 @@ class Places365Standard(LabelledImages):
         ArgumentError: `name` has another value.
         DatasetError: a folder is missing, or there are not 365 classes.
         FormatError: a file is not an image; raised while iterating.
+
+    Example:
+        ```python
+        flow = BatchData(Places365Standard("places365_standard", "train"), 64)
+        ```
     """
 
     def __init__(self, dir: PathLike, name: Literal["train", "val"], shuffle: bool | None = None) -> None:

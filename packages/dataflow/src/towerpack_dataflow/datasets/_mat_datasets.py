@@ -39,6 +39,11 @@ class SVHNDigit(ImageArrays):
         DatasetError: the file is missing and cannot be downloaded.
         FormatError: the file is truncated or damaged.
         ImportError: SciPy is missing.
+
+    Example:
+        ```python
+        train = RandomMixData([SVHNDigit("train"), SVHNDigit("extra")])
+        ```
     """
 
     _checksums = {
@@ -89,6 +94,11 @@ class Caltech101Silhouettes(ImageArrays):
         DatasetError: the file is missing.
         FormatError: the file is truncated or damaged.
         ImportError: SciPy is missing.
+
+    Example:
+        ```python
+        train = BatchData(Caltech101Silhouettes("train", dir="silhouettes"), 64)
+        ```
     """
 
     def __init__(

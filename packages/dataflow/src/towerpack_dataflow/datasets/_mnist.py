@@ -91,6 +91,11 @@ class Mnist(ImageArrays):
         ArgumentError: `train_or_test` has another value.
         DatasetError: a file is missing and cannot be downloaded.
         FormatError: a file is truncated or damaged.
+
+    Example:
+        ```python
+        train, test = BatchData(Mnist("train"), 64), BatchData(Mnist("test"), 64, remainder=True)
+        ```
     """
 
     def __init__(
@@ -108,6 +113,11 @@ class FashionMnist(ImageArrays):
 
     Source: H. Xiao, K. Rasul, R. Vollgraf, "Fashion-MNIST: a novel image dataset for benchmarking machine
     learning algorithms", 2017.
+
+    Example:
+        ```python
+        train, test = BatchData(FashionMnist("train"), 64), BatchData(FashionMnist("test"), 100)
+        ```
     """
 
     def __init__(

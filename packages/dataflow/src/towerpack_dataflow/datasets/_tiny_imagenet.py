@@ -37,6 +37,11 @@ class TinyImageNet(LabelledImages):
         FormatError: a list is damaged, or lacks images of the folder; or, while iterating, a file is not an
             image.
         ImportError: no image decoder is installed; raised while iterating.
+
+    Example:
+        ```python
+        train = AugmentImageComponent(TinyImageNet("tiny-imagenet-200", "train"), [Flip(horiz=True)])
+        ```
     """
 
     def __init__(self, dir: PathLike, name: Literal["train", "val"], shuffle: bool | None = None) -> None:

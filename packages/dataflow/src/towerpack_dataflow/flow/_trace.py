@@ -72,6 +72,13 @@ class Origins(list[Origin]):
     Args:
         members: the origins, in order.
         notes: the details: values for JSON, by name.
+
+    Example:
+        >>> from towerpack_dataflow import DataFromList
+        >>> numbers = DataFromList([[1], [2], [3]], shuffle=False)
+        >>> joined = Origins([Origin(numbers, 0, 0), Origin(numbers, 2, 0)], {"joined by": "sum"})
+        >>> [origin.index for origin in joined], joined.notes
+        ([0, 2], {'joined by': 'sum'})
     """
 
     def __init__(self, members: Iterable[Origin] = (), notes: Mapping[str, Any] | None = None) -> None:

@@ -30,6 +30,12 @@ class RolloutBatch(NamedTuple):
         log_probability: float32, of the action at the time it was taken.
         advantage: float32, by GAE.
         value_target: float32, advantage plus value.
+
+    Example:
+        ```python
+        for batch in rollout.minibatches(64, epochs=10):
+            update(batch.observation, batch.action, batch.advantage)
+        ```
     """
 
     observation: Any  # as in TransitionBatch

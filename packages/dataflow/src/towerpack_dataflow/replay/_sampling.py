@@ -301,7 +301,14 @@ class Sampling(ABC):
 
 @final
 class UniformSampling(Sampling):
-    """Draws each transition with the same probability, with replacement."""
+    """Draws each transition with the same probability, with replacement.
+
+    Example:
+        >>> from towerpack_dataflow.replay import ReplayBuffer
+        >>> spaces = ((4,), np.float32), ((), np.int64)  # of observations and actions
+        >>> ReplayBuffer(*spaces, capacity=1000, sampling=UniformSampling(seed=1)).prioritized
+        False
+    """
 
     def draw(self, links: EpisodeLinks, size: int) -> np.ndarray:
         """Returns the slots of a batch; all are usable."""
@@ -337,6 +344,12 @@ class PrioritizedSampling(Sampling):
 
     Attributes:
         beta: may be changed while training; the paper increases it from 0.4 to 1.
+
+    Example:
+        >>> from towerpack_dataflow.replay import ReplayBuffer
+        >>> spaces = ((4,), np.float32), ((), np.int64)  # of observations and actions
+        >>> ReplayBuffer(*spaces, capacity=1000, sampling=PrioritizedSampling(beta=0.4)).prioritized
+        True
     """
 
     bytes_per_row = 9  # 8 and a sixteenth of that, a sixteenth of which, …

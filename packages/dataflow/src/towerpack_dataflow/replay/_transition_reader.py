@@ -33,6 +33,12 @@ class TransitionBatch(NamedTuple):
         discount: float32.
         weight: float32, a factor for the loss that restores the mean of uniform sampling; at most 1.
         indices: int64, identify the transitions for `update_priorities`.
+
+    Example:
+        ```python
+        batch = memory.sample(32)
+        target = batch.reward + batch.discount * value(batch.next_observation)
+        ```
     """
 
     observation: Any  # an array or a dict of arrays; a union would make each use an error for type checkers

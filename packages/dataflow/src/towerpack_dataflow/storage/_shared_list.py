@@ -180,6 +180,12 @@ class PackedList(Sequence[Any]):
 
     Raises:
         PayloadError: the memory no longer exists.
+
+    Example:
+        >>> import pickle
+        >>> packed = pickle.loads(pickle.dumps(list_to_pickle(["one", "two", "three"])))
+        >>> len(packed), packed[1]
+        (3, 'two')
     """
 
     def __init__(self, place: SharedMemoryAddress) -> None:

@@ -60,6 +60,16 @@ class StoredFile:
         url: a result of `as_url`.
         source: the source of the bytes.
         reopen: a module-level function that opens a URL at a version, through a cache or None.
+
+    Example:
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> from towerpack_dataflow.storage import open_url
+        >>> path = Path(tempfile.mkdtemp()) / "words.txt"
+        >>> _ = path.write_text("one two")
+        >>> with open_url(path) as file:
+        ...     print(file.size, bytes(file.read(4, 3)))
+        7 b'two'
     """
 
     def __init__(self, url: str, source: StoredBytes, reopen: Callable[..., StoredFile]) -> None:
@@ -164,6 +174,16 @@ class StoredStream(io.RawIOBase):
 
     Args:
         file: stays open when the stream is closed.
+
+    Example:
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> from towerpack_dataflow.storage import open_url
+        >>> path = Path(tempfile.mkdtemp()) / "words.txt"
+        >>> _ = path.write_text("one two")
+        >>> with open_url(path) as file:
+        ...     print(StoredStream(file).read(3))
+        b'one'
     """
 
     def __init__(self, file: StoredFile) -> None:

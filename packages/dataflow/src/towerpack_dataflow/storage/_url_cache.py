@@ -52,6 +52,12 @@ class UrlCache:
     Raises:
         ArgumentError: `max_bytes` is not positive.
         CacheError: the folder contains other files; nothing in it is changed.
+
+    Example:
+        ```python
+        cache = UrlCache("/scratch/cache", max_bytes=100 * 2**30)
+        flow = TarData(open_url("https://example.org/train.tar", cache), decode)
+        ```
     """
 
     def __init__(self, folder: URL | None = None, max_bytes: int = 10 * _GIB) -> None:

@@ -206,6 +206,11 @@ class RefittedState(NamedTuple):
         next_then: number of the next batch within the pass, when the state was saved.
         next_now: number of the next batch now.
         seen: datapoints of the pass that all processes together have already used.
+
+    Example:
+        >>> refitted = RefittedState({}, was=64, batch=32, next_then=10, next_now=20, seen=640)
+        >>> refitted.next_now * refitted.batch == refitted.seen
+        True
     """
 
     state: dict[str, Any]

@@ -19,6 +19,10 @@ class Buffer(NamedTuple):
         name: name of the buffer.
         fill: number of datapoints in it; None while no session is open.
         capacity: maximum number of datapoints; None if unbounded.
+
+    Example:
+        >>> Buffer("queue", fill=40, capacity=50)
+        Buffer(name='queue', fill=40, capacity=50)
     """
 
     name: str
@@ -37,6 +41,11 @@ class ThreadActivity(NamedTuple):
         for_seconds: duration of the current activity.
         seconds_in_flow: total seconds in "flow", including the current activity.
         seconds_in_put: total seconds in "put", including the current activity.
+
+    Example:
+        >>> thread = ThreadActivity("reader", "put", 0.5, seconds_in_flow=2.0, seconds_in_put=8.0)
+        >>> thread.seconds_in_put / (thread.seconds_in_flow + thread.seconds_in_put)
+        0.8
     """
 
     name: str
@@ -60,6 +69,10 @@ class InputStatus(NamedTuple):
         source: the kind of source.
         buffers: the buffers, in the order from the data to the model.
         threads: the threads, in the same order.
+
+    Example:
+        >>> InputStatus("QueueInput", (Buffer("queue", 40, 50),)).buffers[0].fill
+        40
     """
 
     source: str

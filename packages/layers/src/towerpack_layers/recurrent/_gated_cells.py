@@ -138,6 +138,12 @@ class LSTMState(NamedTuple):
     Attributes:
         c: the cell state, `[N, units]`.
         h: the last output, `[N, units]`.
+
+    Example:
+        >>> with tf.Graph().as_default():
+        ...     start = LSTMState(c=tf.zeros([8, 16]), h=tf.zeros([8, 16]))
+        >>> start.h.shape.as_list()
+        [8, 16]
     """
 
     c: Any

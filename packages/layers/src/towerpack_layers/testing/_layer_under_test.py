@@ -57,6 +57,16 @@ class LayerCase:
             gradient; the reference receives them among its variables.
         any_batch: whether the options work with any batch size.
         tolerance: the maximum distance from the reference, in ulp of the largest number.
+
+    Example:
+        >>> from towerpack_layers import FullyConnected
+        >>> case = LayerCase(
+        ...     FullyConnected,
+        ...     {"units": 5},
+        ...     ("W", "b"),
+        ...     shape=(4, 6),
+        ...     reference=lambda x, variables: x @ variables["W"] + variables["b"],
+        ... )
     """
 
     layer: Any

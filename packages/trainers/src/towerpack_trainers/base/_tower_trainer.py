@@ -51,6 +51,14 @@ class TowerTrainer(Trainer):
 
     Raises:
         ConfigError: (from the constructor) the configuration has no model.
+
+    Example:
+        >>> class ConstantCost(TowerTrainer):
+        ...     def _setup(self):
+        ...         super()._setup()
+        ...         with self.training_context():
+        ...             cost = self.tower_func(*self.source.get_input_tensors())
+        ...         self.train_op = self.config.make_optimizer().minimize(cost)
     """
 
     source: InputSource  # `_setup` makes it from the flow of a configuration that has no source
@@ -346,6 +354,12 @@ class BuilderTrainer(TowerTrainer):
 
     Attributes:
         builder: the builder that placed the towers; None if `_build_train_op` did not use one.
+
+    Example:
+        >>> from towerpack_trainers import SingleDeviceBuilder
+        >>> class OneTower(BuilderTrainer):
+        ...     def _make_builder(self):
+        ...         return SingleDeviceBuilder(seed=self.processes.local_seed(self.config.seed))
     """
 
     builder: Builder | None = None

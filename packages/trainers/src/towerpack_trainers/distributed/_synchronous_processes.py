@@ -410,6 +410,11 @@ class MPITrainer(SingleCostTrainer):
 
     Raises:
         MissingExtraError: mpi4py is not installed.
+
+    Example:
+        ```python
+        MPITrainer(config).train()  # in each process of `mpiexec -n 4 python train.py`
+        ```
     """
 
     def __init__(

@@ -217,6 +217,11 @@ class MultiGPUGANTrainer(_RoundTrainer):
 
     Raises:
         ConfigError, ModelError: see `GANTrainer`; or a device does not exist.
+
+    Example:
+        ```python
+        MultiGPUGANTrainer(TrainConfig(model=Digits(), dataflow=flow, max_epoch=50), gpus=2).train()
+        ```
     """
 
     def __init__(
@@ -274,6 +279,11 @@ class SeparateGANTrainer(BuilderTrainer):
     Raises:
         ConfigError: neither period is 1, or the configuration does not suit this trainer.
         ModelError: see `GANTrainer`.
+
+    Example:
+        ```python
+        SeparateGANTrainer(TrainConfig(model=Digits(), dataflow=flow, max_epoch=50), g_period=5).train()
+        ```
     """
 
     def __init__(self, config: TrainConfig, *, d_period: int = 1, g_period: int = 1) -> None:

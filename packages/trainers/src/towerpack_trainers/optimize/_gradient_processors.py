@@ -47,6 +47,11 @@ class GradientProcessor(abc.ABC):
 
     A gradient is a tensor, a `tf.IndexedSlices` (for example of an embedding), or None if the cost does not
     depend on the variable. The processors here keep None, except `FilterNoneGrad`; optimizers skip it.
+
+    Example:
+        >>> class Halve(GradientProcessor):
+        ...     def _process(self, grads):
+        ...         return [(None if grad is None else 0.5 * grad, variable) for grad, variable in grads]
     """
 
     def process(self, grads: Sequence[tuple[Any, tf.Variable]]) -> Pairs:
@@ -72,7 +77,15 @@ class GradientProcessor(abc.ABC):
 
 @final
 class FilterNoneGrad(GradientProcessor):
-    """Drops the variables without a gradient, and logs a warning."""
+    """Drops the variables without a gradient, and logs a warning.
+
+    Example:
+        >>> with tf.Graph().as_default():
+        ...     used, unused = tf.get_variable("used", []), tf.get_variable("unused", [])
+        ...     pairs = [(tf.constant(1.0), used), (None, unused)]
+        ...     print(len(FilterNoneGrad().process(pairs)))
+        1
+    """
 
     def _process(self, grads: Pairs) -> Pairs:
         missing = [variable_name(variable) for gradient, variable in grads if gradient is None]
@@ -93,6 +106,13 @@ class GlobalNormClip(GradientProcessor):
 
     Raises:
         ValueError: `global_norm` is not above 0.
+
+    Example:
+        >>> with tf.Graph().as_default(), tf.Session() as session:
+        ...     pairs = [(tf.constant([6.0, 8.0]), tf.get_variable("weight", [2]))]
+        ...     [(clipped, _)] = GlobalNormClip(5.0).process(pairs)
+        ...     print(session.run(clipped))
+        [3. 4.]
     """
 
     def __init__(self, global_norm: float | tf.Tensor) -> None:
@@ -119,6 +139,13 @@ class MapGradient(GradientProcessor):
     Raises:
         TypeError: `func` is not a function of one or two arguments.
         ValueError: `regex` is not a regular expression.
+
+    Example:
+        >>> with tf.Graph().as_default(), tf.Session() as session:
+        ...     pairs = [(tf.constant([6.0, 8.0]), tf.get_variable("weight", [2]))]
+        ...     [(half, _)] = MapGradient(lambda gradient: gradient / 2, "weight").process(pairs)
+        ...     print(session.run(half))
+        [3. 4.]
     """
 
     def __init__(self, func: Callable[..., Any], regex: str = ".*") -> None:
@@ -270,6 +297,11 @@ class CheckGradient(GradientProcessor):
     """Fails the step when a gradient is infinite or not a number; the error names the variable.
 
     With `DynamicLossScaleOptimizer`, which expects such gradients, place it inside that optimizer.
+
+    Example:
+        >>> from towerpack_trainers.optimize import apply_grad_processors
+        >>> with tf.Graph().as_default():
+        ...     optimizer = apply_grad_processors(tf.train.AdamOptimizer(1e-3), [CheckGradient()])
     """
 
     def _process(self, grads: Pairs) -> Pairs:
@@ -319,6 +351,11 @@ class SummaryGradient(_OnceInGraph):
     Raises:
         ValueError: `regex` is not a regular expression; or (in `process`) gradients are applied
             conditionally.
+
+    Example:
+        >>> from towerpack_trainers.optimize import apply_grad_processors
+        >>> with tf.Graph().as_default():
+        ...     optimizer = apply_grad_processors(tf.train.AdamOptimizer(1e-3), [SummaryGradient(".*/W")])
     """
 
     def __init__(self, regex: str = ".*", collections: Sequence[str] | None = None) -> None:
@@ -352,6 +389,11 @@ class PrintGradient(_OnceInGraph):
 
     Raises:
         ValueError: `regex` is not a regular expression.
+
+    Example:
+        >>> from towerpack_trainers.optimize import apply_grad_processors
+        >>> with tf.Graph().as_default():
+        ...     optimizer = apply_grad_processors(tf.train.AdamOptimizer(1e-3), [PrintGradient("fc0/.*")])
     """
 
     def __init__(self, regex: str = ".*", summarize: int = 3) -> None:

@@ -99,6 +99,16 @@ class ProxyOptimizer(tf.train.Optimizer):
 
     Raises:
         TypeError: `optimizer` is another object; for a Keras optimizer, the message names its replacement.
+
+    Example:
+        >>> class Counted(ProxyOptimizer):
+        ...     def apply_gradients(self, *args, **kwargs):
+        ...         print("applied")
+        ...         return super().apply_gradients(*args, **kwargs)
+        >>> with tf.Graph().as_default():
+        ...     weight = tf.get_variable("weight", [])
+        ...     train_op = Counted(tf.train.AdamOptimizer(1e-3)).minimize(tf.square(weight))
+        applied
     """
 
     def __init__(self, optimizer: tf.train.Optimizer) -> None:

@@ -111,6 +111,12 @@ class AdamW(tf.train.AdamOptimizer):
 
     Raises:
         TypeError, ValueError: an argument has another type, or is out of range.
+
+    Example:
+        >>> with tf.Graph().as_default():
+        ...     weight = tf.get_variable("weight", [3])
+        ...     cost = tf.reduce_sum(tf.square(weight))
+        ...     train_op = AdamW(1e-3, weight_decay=0.05, exclude=["/b$"]).minimize(cost)
     """
 
     _epsilon_t: tf.Tensor
@@ -225,6 +231,12 @@ class LAMB(WholeTensorUpdates, tf.train.AdamOptimizer):
 
     Raises:
         TypeError, ValueError: an argument has another type, or is out of range.
+
+    Example:
+        >>> with tf.Graph().as_default():
+        ...     weight = tf.get_variable("weight", [3])
+        ...     cost = tf.reduce_sum(tf.square(weight))
+        ...     train_op = LAMB(1e-3, exclude=["/b$", "/gamma$", "/beta$"]).minimize(cost)
     """
 
     def __init__(
@@ -285,6 +297,12 @@ class LARS(WholeTensorUpdates, tf.train.Optimizer):
 
     Raises:
         TypeError, ValueError: an argument has another type, or is out of range.
+
+    Example:
+        >>> with tf.Graph().as_default():
+        ...     weight = tf.get_variable("weight", [3])
+        ...     cost = tf.reduce_sum(tf.square(weight))
+        ...     train_op = LARS(1.0, momentum=0.9, exclude=["/b$", "/gamma$", "/beta$"]).minimize(cost)
     """
 
     def __init__(

@@ -172,6 +172,17 @@ class FeedfreePredictor(OwnSession):
         ConfigError: `source` is not an `InputSource`.
         TensorNotFoundError: the model has no tensor of a requested name.
         RestoreError, CheckpointError: the values do not match, or cannot be read.
+
+    Example:
+        >>> from towerpack_inputsource import QueueInput
+        >>> double = PredictConfig(
+        ...     tower_func=lambda x: tf.multiply(x, 2, name="doubled"),
+        ...     input_signature=[tf.TensorSpec([2], tf.float32, "x")],
+        ...     output_names=["doubled"],
+        ... )
+        >>> with FeedfreePredictor(double, QueueInput([[[1.0, 3.0]]], infinite=False)) as predict:
+        ...     print(predict())
+        [array([2., 6.], dtype=float32)]
     """
 
     def __init__(self, config: PredictConfig, source: InputSource) -> None:

@@ -228,6 +228,16 @@ class MultiTowerOfflinePredictor(OwnSession):
         ConfigError: a device is invalid, does not exist, or is named twice.
         TensorNotFoundError: the model has no tensor of a requested name.
         RestoreError, CheckpointError: the values do not match, or cannot be read.
+
+    Example:
+        >>> double = PredictConfig(
+        ...     tower_func=lambda x: tf.multiply(x, 2, name="doubled"),
+        ...     input_signature=[tf.TensorSpec([None], tf.float32, "x")],
+        ...     output_names=["doubled"],
+        ... )
+        >>> with MultiTowerOfflinePredictor(double, ["/cpu:0"]) as predictors:
+        ...     print(predictors.get_predictor(0)([1.0, 2.0]))
+        [array([2., 4.], dtype=float32)]
     """
 
     def __init__(self, config: PredictConfig, devices: Sequence[int | str]) -> None:
@@ -273,6 +283,16 @@ class DataParallelOfflinePredictor(OwnSession):
         ConfigError: a device is invalid, does not exist, or is named twice.
         TensorNotFoundError: the model has no tensor of a requested name.
         RestoreError, CheckpointError: the values do not match, or cannot be read.
+
+    Example:
+        >>> double = PredictConfig(
+        ...     tower_func=lambda x: tf.multiply(x, 2, name="doubled"),
+        ...     input_signature=[tf.TensorSpec([None], tf.float32, "x")],
+        ...     output_names=["doubled"],
+        ... )
+        >>> with DataParallelOfflinePredictor(double, ["/cpu:0"]) as predict:
+        ...     print(predict([1.0, 2.0]))
+        [array([2., 4.], dtype=float32)]
     """
 
     def __init__(self, config: PredictConfig, devices: Sequence[int | str]) -> None:

@@ -44,6 +44,17 @@ class PredictConfig:
 
     Raises:
         ConfigError: the arguments contradict each other, or an argument has a wrong type or value.
+
+    Example:
+        >>> from towerpack_trainers import OfflinePredictor
+        >>> double = PredictConfig(
+        ...     tower_func=lambda x: tf.multiply(x, 2, name="doubled"),
+        ...     input_signature=[tf.TensorSpec([None], tf.float32, "x")],
+        ...     output_names=["doubled"],
+        ... )
+        >>> with OfflinePredictor(double) as predict:
+        ...     print(predict([1.0, 2.0]))
+        [array([2., 4.], dtype=float32)]
     """
 
     model: ModelDesc | None = attrs.field(

@@ -284,6 +284,12 @@ class MultiProcessDatasetPredictor(DatasetPredictor):
 
     Raises:
         ConfigError: an argument has a wrong type or value.
+
+    Example:
+        ```python
+        with MultiProcessDatasetPredictor(config, BatchData(images, 64), processes=4) as predictor:
+            logits = [batch for (batch,) in predictor.get_result()]
+        ```
     """
 
     def __init__(

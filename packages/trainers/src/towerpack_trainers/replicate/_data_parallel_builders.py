@@ -97,6 +97,10 @@ class AsyncMultiGPUBuilder(DataParallelBuilder):
         scale_gradient: divide gradients by the number of towers, so that the combined updates of one step are
             about that of the average, and learning rates can be kept.
         seed: see `DataParallelBuilder`.
+
+    Example:
+        >>> AsyncMultiGPUBuilder(["/cpu:0", "/cpu:1"]).devices
+        ['/cpu:0', '/cpu:1']
     """
 
     def __init__(
@@ -205,6 +209,10 @@ class SyncMultiGPUParameterServerBuilder(DataParallelBuilder):
         seed: see `DataParallelBuilder`.
         exchange: takes the towers' averaged gradients and the variables of one objective, and returns as many
             pairs: `processes.gradient_exchange` averages over processes with several towers each.
+
+    Example:
+        >>> SyncMultiGPUParameterServerBuilder(["/cpu:0", "/cpu:1"], variable_devices=["/cpu:0"]).devices
+        ['/cpu:0', '/cpu:1']
     """
 
     def __init__(
@@ -241,6 +249,13 @@ class KeepReplicasEqual(Callback):
 
     Args:
         builder: the builder with the towers.
+
+    Example:
+        ```python
+        builder = SyncMultiGPUReplicatedBuilder(["/gpu:0", "/gpu:1"])
+        train_op = builder.build(cost_function, source.get_input_tensors, tf.train.AdamOptimizer())
+        callbacks = [KeepReplicasEqual(builder), ModelSaver()]
+        ```
     """
 
     chief_only = False
@@ -298,6 +313,10 @@ class SyncMultiGPUReplicatedBuilder(DataParallelBuilder):
             before the towers are built.
         copy_statistics: the op that copies the model's variables without gradients, such as moving averages;
             None without such variables.
+
+    Example:
+        >>> SyncMultiGPUReplicatedBuilder(["/cpu:0", "/cpu:1"], mode="hierarchical").devices
+        ['/cpu:0', '/cpu:1']
     """
 
     _own_variables = True

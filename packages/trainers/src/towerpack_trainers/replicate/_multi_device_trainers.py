@@ -95,6 +95,11 @@ class SyncMultiGPUTrainerParameterServer(SingleCostTrainer):
 
     Raises:
         ConfigError: see `SyncMultiGPUTrainer`; or `ps_device` has another value.
+
+    Example:
+        ```python
+        SyncMultiGPUTrainerParameterServer(config, gpus=4, ps_device="cpu").train()
+        ```
     """
 
     def __init__(
@@ -135,6 +140,11 @@ class SyncMultiGPUTrainerReplicated(SingleCostTrainer):
     Raises:
         ConfigError: see `SyncMultiGPUTrainer`; or there is no such mode, or the devices do not support it.
         TowerRuleError: the towers do not make the same variables.
+
+    Example:
+        ```python
+        SyncMultiGPUTrainerReplicated(config, gpus=4, mode="nccl").train()
+        ```
     """
 
     def __init__(
@@ -166,6 +176,11 @@ class AsyncMultiGPUTrainer(SingleCostTrainer):
 
     Raises:
         ConfigError: see `SyncMultiGPUTrainer`.
+
+    Example:
+        ```python
+        AsyncMultiGPUTrainer(config, gpus=[0, 1]).train()
+        ```
     """
 
     def __init__(

@@ -162,6 +162,12 @@ class SessionInit(abc.ABC):
 
     Variables that copy others, such as averages and target networks, begin as copies if they are missing in
     the values. For that, a subclass assigns with `towerpack_callbacks.checkpoint.assign_variables`.
+
+    Example:
+        >>> class Zeros(SessionInit):
+        ...     def restore(self, sess):
+        ...         for variable in tf.trainable_variables():
+        ...             variable.load(np.zeros(variable.shape), sess)
     """
 
     @abc.abstractmethod
@@ -201,6 +207,9 @@ class SaverRestore(SessionInit):
     Raises:
         CheckpointError: (in `restore`) the checkpoint cannot be read.
         RestoreError: (in `restore`) it lacks a variable, or a variable has another shape or dtype.
+
+    Example:
+        >>> session_init = SaverRestore("train_log/run/latest", ignore=["fc1/.*"])  # for TrainConfig
     """
 
     def __init__(self, path: str | Path, prefix: str | None = None, ignore: Iterable[str] = ()) -> None:
@@ -249,6 +258,14 @@ class DictRestore(SessionInit):
 
     Raises:
         RestoreError: (in `restore`) no value matches, or an array has another shape or dtype.
+
+    Example:
+        >>> with tf.Graph().as_default(), tf.Session() as session:
+        ...     weight = tf.get_variable("weight", [2])
+        ...     session.run(tf.global_variables_initializer())
+        ...     DictRestore({"weight": np.array([1, 2], np.float32)}).restore(session)
+        ...     print(session.run(weight))
+        [1. 2.]
     """
 
     def __init__(

@@ -67,6 +67,11 @@ class Simulators(Protocol):
     """The methods of a `towerpack_dataflow.envs.simulators.SimulatorMaster` that trainers use.
 
     After the end of an episode, the next step of the environment only resets it.
+
+    Example:
+        ```python
+        simulators: Simulators = SimulatorMaster([SimulatorProcess(make_env) for _ in range(8)])
+        ```
     """
 
     @property
@@ -522,6 +527,12 @@ class BatchA3CTrainer(BuilderTrainer):
 
     Raises:
         ConfigError: the configuration, or another argument, does not suit this trainer.
+
+    Example:
+        ```python
+        simulators = SimulatorMaster([SimulatorProcess(make_env) for _ in range(8)])
+        BatchA3CTrainer(TrainConfig(model=policy, max_epoch=10), simulators, steps=16).train()
+        ```
     """
 
     def __init__(

@@ -65,6 +65,10 @@ class PPOSettings:
         entropy: the weight of the entropy.
         reward_scale: the factor of rewards in training; evaluations have the original rewards.
         units: the sizes of hidden layers.
+
+    Example:
+        >>> attrs.evolve(PPOSettings(), environments=16, reward_scale=0.1).environments
+        16
     """
 
     env_steps: int = 1_000_000
@@ -140,6 +144,10 @@ class DQNSettings:
         n_step: the number of steps that are joined into one transition.
         frame_stack: the number of frames along the first axis of observations; the memory stores each once.
         units: the sizes of hidden layers.
+
+    Example:
+        >>> attrs.evolve(DQNSettings(), gamma=0.9, units=(64, 64)).gamma
+        0.9
     """
 
     env_steps: int = 1_000_000

@@ -421,6 +421,12 @@ class DQNTrainer(AgentTrainer):
 
     Raises:
         ConfigError: the configuration, or another argument, does not suit this trainer.
+
+    Example:
+        ```python
+        DQNTrainer.for_env("CartPole-v1", seed=1, log_dir="train_log/cartpole").train()
+        DQNTrainer(config, envs, memory, target=DoubleQ(), target_network=TargetCopy(every=500)).train()
+        ```
     """
 
     @renamed_arguments(steps_per_turn="steps_per_iteration", updates_per_turn="updates_per_iteration")

@@ -29,6 +29,10 @@ class Episode(NamedTuple):
     Attributes:
         total: the sum of its rewards, not discounted: its return.
         length: the number of its steps.
+
+    Example:
+        >>> Episode(total=200.0, length=200).total
+        200.0
     """
 
     total: float

@@ -45,7 +45,13 @@ __all__ = [
 
 
 class PolicyObjective(abc.ABC):
-    """Makes the cost of a policy and its values from a batch of a rollout."""
+    """Makes the cost of a policy and its values from a batch of a rollout.
+
+    Example:
+        >>> class Reinforce(PolicyObjective):
+        ...     def cost(self, distribution, value, batch):
+        ...         return -tf.reduce_mean(distribution.log_probability(batch.action) * batch.value_target)
+    """
 
     @abc.abstractmethod
     def cost(self, distribution: Distribution, value: tf.Tensor, batch: Any) -> tf.Tensor:
@@ -68,6 +74,10 @@ class PPOObjective(PolicyObjective):
         value: weight of the squared error of values.
         entropy: weight of the entropy, which is maximised.
         normalize: whether to normalise each batch's advantages to mean 0 and standard deviation 1.
+
+    Example:
+        >>> attrs.evolve(PPOObjective(clip=0.1), entropy=0.01)
+        PPOObjective(clip=0.1, value=0.5, entropy=0.01, normalize=True)
     """
 
     clip: float = 0.2
@@ -95,6 +105,10 @@ class A2CObjective(PolicyObjective):
         value: weight of the squared error of values.
         entropy: weight of the entropy, which is maximised.
         normalize: whether to normalise each batch's advantages to mean 0 and standard deviation 1.
+
+    Example:
+        >>> A2CObjective(entropy=0.001)
+        A2CObjective(value=0.5, entropy=0.001, normalize=False)
     """
 
     value: float = 0.5
@@ -331,6 +345,13 @@ class PPOTrainer(AgentTrainer):
 
     Raises:
         ConfigError: the configuration, or another argument, does not suit this trainer.
+
+    Example:
+        ```python
+        PPOTrainer.for_env("CartPole-v1", seed=1, log_dir="train_log/cartpole").train()
+        rollout = RolloutBuffer(envs.single_observation_space, envs.single_action_space, 128, envs.num_envs)
+        PPOTrainer(config, envs, rollout, batch_size=256).train()
+        ```
     """
 
     def __init__(
@@ -419,6 +440,12 @@ class A2CTrainer(AgentTrainer):
 
     Raises:
         ConfigError: as for `PPOTrainer`.
+
+    Example:
+        ```python
+        rollout = RolloutBuffer(envs.single_observation_space, envs.single_action_space, 5, envs.num_envs)
+        A2CTrainer(config, envs, rollout).train()
+        ```
     """
 
     def __init__(

@@ -166,6 +166,12 @@ class Distribution(abc.ABC):
 
     Attributes:
         action_dtype: the dtype of its actions.
+
+    Example:
+        >>> with tf.Graph().as_default(), tf.Session() as session:
+        ...     policy = Categorical(tf.constant([[0.0, 0.0]]))
+        ...     print(session.run(policy.entropy()))
+        [0.6931472]
     """
 
     action_dtype: tf.DType
@@ -202,6 +208,12 @@ class Categorical(Distribution):
 
     Args:
         logits: float tensor of shape [batch, choices].
+
+    Example:
+        >>> with tf.Graph().as_default(), tf.Session() as session:
+        ...     policy = Categorical(tf.constant([[0.0, 2.0, 1.0]]))
+        ...     print(session.run([policy.mode(), policy.log_probability(tf.constant([1]))]))
+        [array([1]), array([-0.40760604], dtype=float32)]
     """
 
     action_dtype = tf.int64
@@ -250,6 +262,12 @@ class MultiCategorical(Distribution):
 
     Raises:
         ModelError: the number of logits is not the sum of the choices.
+
+    Example:
+        >>> with tf.Graph().as_default(), tf.Session() as session:
+        ...     policy = MultiCategorical(tf.constant([[0.0, 2.0, 3.0, 1.0, 2.0]]), [2, 3])
+        ...     print(session.run(policy.mode()))
+        [[1 0]]
     """
 
     action_dtype = tf.int64
@@ -297,6 +315,12 @@ class DiagonalGaussian(Distribution):
     Args:
         mean: float tensor of shape [batch, ...].
         log_std: logarithm of the standard deviations, of a shape that broadcasts to that of `mean`.
+
+    Example:
+        >>> with tf.Graph().as_default(), tf.Session() as session:
+        ...     policy = DiagonalGaussian(mean=tf.constant([[0.5, -1.0]]), log_std=tf.zeros([2]))
+        ...     print(session.run(policy.mode()), policy.action_shape)
+        [[ 0.5 -1. ]] [2]
     """
 
     action_dtype = tf.float32

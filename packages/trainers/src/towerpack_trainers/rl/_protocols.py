@@ -14,7 +14,14 @@ _Directory = str | os.PathLike[str]
 
 
 class VectorEnvironments(Protocol):
-    """The methods of a `gymnasium.vector.VectorEnv` that trainers use."""
+    """The methods of a `gymnasium.vector.VectorEnv` that trainers use.
+
+    Example:
+        >>> import gymnasium
+        >>> envs: VectorEnvironments = gymnasium.make_vec("CartPole-v1", num_envs=2)
+        >>> envs.num_envs
+        2
+    """
 
     num_envs: int
     metadata: dict[str, Any]
@@ -41,6 +48,13 @@ class EnvironmentState(Protocol):
 
     Attributes:
         exact: whether a loaded state continues exactly the same episodes.
+
+    Example:
+        >>> import gymnasium
+        >>> from towerpack_dataflow.envs import VectorEnvState
+        >>> state: EnvironmentState = VectorEnvState(gymnasium.make_vec("CartPole-v1", num_envs=2))
+        >>> state.exact
+        True
     """
 
     exact: bool
@@ -69,7 +83,16 @@ class _Kept(Protocol):
 
 
 class Rollout(_Kept, Protocol):
-    """Steps of environments; see `towerpack_dataflow.replay.RolloutBuffer` for the details."""
+    """Steps of environments; see `towerpack_dataflow.replay.RolloutBuffer` for the details.
+
+    Example:
+        >>> import gymnasium
+        >>> from towerpack_dataflow.replay import RolloutBuffer
+        >>> env = gymnasium.make("CartPole-v1")
+        >>> rollout: Rollout = RolloutBuffer(env.observation_space, env.action_space, steps=5, environments=2)
+        >>> rollout.steps, rollout.full
+        (5, False)
+    """
 
     @property
     def full(self) -> bool:
@@ -109,7 +132,16 @@ class Rollout(_Kept, Protocol):
 
 
 class Memory(_Kept, Protocol):
-    """Transitions to sample; see `towerpack_dataflow.replay.ReplayBuffer` for the details."""
+    """Transitions to sample; see `towerpack_dataflow.replay.ReplayBuffer` for the details.
+
+    Example:
+        >>> import gymnasium
+        >>> from towerpack_dataflow.replay import ReplayBuffer
+        >>> env = gymnasium.make("CartPole-v1")
+        >>> memory: Memory = ReplayBuffer(env.observation_space, env.action_space, capacity=1000)
+        >>> memory.capacity, memory.prioritized
+        (1000, False)
+    """
 
     @property
     def capacity(self) -> int:

@@ -155,6 +155,13 @@ class QObjective(abc.ABC):
 
     Raises:
         ConfigError: `delta` is not positive.
+
+    Example:
+        >>> class Mean(QObjective):
+        ...     def next_value(self, online, target):
+        ...         return tf.reduce_mean(target, 1)
+        >>> Mean(n_step=3, gamma=0.99).n_step
+        3
     """
 
     n_step: int | None = None
@@ -187,6 +194,12 @@ class MaxQ(QObjective):
         n_step: see `QObjective`.
         gamma: see `QObjective`.
         delta: see `QObjective`.
+
+    Example:
+        >>> with tf.Graph().as_default(), tf.Session() as session:
+        ...     target = tf.constant([[1.0, 3.0]])
+        ...     print(session.run(MaxQ().next_value(lambda: target, target)))
+        [3.]
     """
 
     def next_value(self, online: Callable[[], tf.Tensor], target: tf.Tensor) -> tf.Tensor:
@@ -206,6 +219,12 @@ class DoubleQ(QObjective):
         n_step: see `QObjective`.
         gamma: see `QObjective`.
         delta: see `QObjective`.
+
+    Example:
+        >>> with tf.Graph().as_default(), tf.Session() as session:
+        ...     online, target = tf.constant([[2.0, 1.0]]), tf.constant([[1.0, 3.0]])
+        ...     print(session.run(DoubleQ().next_value(lambda: online, target)))
+        [1.]
     """
 
     def next_value(self, online: Callable[[], tf.Tensor], target: tf.Tensor) -> tf.Tensor:
@@ -230,6 +249,10 @@ class TargetCopy:
 
     Raises:
         ConfigError: the period is not a number of at least 1.
+
+    Example:
+        >>> TargetCopy(every=500)  # for DQNTrainer(target_network=...)
+        TargetCopy(every=500)
     """
 
     every: int = 1000
@@ -248,6 +271,10 @@ class TargetAverage:
 
     Raises:
         ConfigError: the rate is not above 0, or is above 1.
+
+    Example:
+        >>> TargetAverage(rate=0.01)  # for DQNTrainer(target_network=...)
+        TargetAverage(rate=0.01)
     """
 
     rate: float = 0.005

@@ -24,6 +24,13 @@ class VTrace(NamedTuple):
         value_target: float32 [batch, steps], v in the paper.
         advantage: float32 [batch, steps], the factor of the gradient of the policy's logarithm: the clipped
             ratio times (r + discount * next target - value).
+
+    Example:
+        >>> with tf.Graph().as_default():
+        ...     zeros, values = tf.zeros([4, 16]), tf.zeros([4, 17])
+        ...     targets = v_trace(zeros, zeros, zeros, values)
+        >>> targets.advantage.shape.as_list()
+        [4, 16]
     """
 
     value_target: tf.Tensor
@@ -116,6 +123,10 @@ class VTraceObjective(PolicyObjective):
         entropy: weight of the entropy, which is maximised.
         clip_rho: see `v_trace`.
         clip_c: see `v_trace`.
+
+    Example:
+        >>> VTraceObjective(discount=0.995, entropy=0.001).discount
+        0.995
     """
 
     discount: float = 0.99

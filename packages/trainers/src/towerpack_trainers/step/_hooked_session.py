@@ -28,6 +28,12 @@ class HookedSession:
         loop: the counters.
         counter: counts steps in the graph.
         steps: the ops of the steps.
+
+    Example:
+        >>> from towerpack_trainers import Trainer
+        >>> class TwoUpdates(Trainer):  # `hooked_sess` is a HookedSession
+        ...     def run_step(self):
+        ...         self.hooked_sess.run([self.first_op, self.second_op])
     """
 
     def __init__(

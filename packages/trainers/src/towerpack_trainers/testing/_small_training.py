@@ -127,6 +127,10 @@ class SmallModel(ModelDesc):
     The variable `visits` has one element for each example of `SmallFlow`. If a training has used some
     examples equally often, their elements are equal: the cost contains the mean of a batch's elements, and
     the optimizer is plain gradient descent.
+
+    Example:
+        >>> [spec.name for spec in SmallModel().inputs()]
+        ['x', 'y', 'number']
     """
 
     def inputs(self) -> Sequence[tf.TensorSpec]:
@@ -155,6 +159,10 @@ class SmallFlow:
     Args:
         error: raised instead of a datapoint.
         error_at: the index, in the first pass, of the datapoint that `error` replaces.
+
+    Example:
+        >>> len(SmallFlow()), [part.shape for part in next(iter(SmallFlow()))]
+        (12, [(4, 3), (4,), (4,)])
     """
 
     def __init__(self, error: BaseException | None = None, error_at: int = 5) -> None:
@@ -209,6 +217,16 @@ class Recorder(Callback):
     Attributes:
         calls: tuples of the method's name without its underscore, `epoch_num`, `local_step` and
             `global_step`, in the order of the calls.
+
+    Example:
+        >>> from towerpack_trainers import SimpleTrainer, TrainConfig
+        >>> recorder = Recorder()
+        >>> config = TrainConfig(
+        ...     model=SmallModel(), dataflow=SmallFlow(), callbacks=[recorder], max_epoch=1, log_dir=None
+        ... )
+        >>> SimpleTrainer(config).train()
+        >>> recorder.calls[-1]
+        ('after_train', 1, 11, 12)
     """
 
     def __init__(self) -> None:
@@ -244,6 +262,16 @@ class FinalVariables(Callback):
 
     Attributes:
         values: arrays by variable name; empty before the end.
+
+    Example:
+        >>> from towerpack_trainers import SimpleTrainer, TrainConfig
+        >>> final = FinalVariables()
+        >>> config = TrainConfig(
+        ...     model=SmallModel(), dataflow=SmallFlow(), callbacks=[final], max_epoch=1, log_dir=None
+        ... )
+        >>> SimpleTrainer(config).train()
+        >>> int(final.values["global_step"])
+        12
     """
 
     def __init__(self) -> None:
@@ -261,6 +289,9 @@ class FailAt(Callback):
         method: the method's name, such as "_trigger_step".
         error: the error.
         step: the first global step at which it is raised.
+
+    Example:
+        >>> callbacks = [FailAt("_trigger_step", OSError("the disk is full"), step=3)]
     """
 
     def __init__(self, method: str, error: BaseException, step: int = 0) -> None:

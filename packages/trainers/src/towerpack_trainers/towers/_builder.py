@@ -72,6 +72,15 @@ class Builder(abc.ABC):
             one objective it is the op that `build` returns.
         steps: for each tower, the number of the step, an integer tensor on which its random numbers depend;
             empty without a seed.
+
+    Example:
+        >>> from towerpack_trainers import SingleDeviceBuilder
+        >>> def cost(x):
+        ...     weight = tf.get_variable("weight", [])
+        ...     return tf.square(x - weight)
+        >>> with tf.Graph().as_default():
+        ...     optimizer = tf.train.GradientDescentOptimizer(0.1)
+        ...     train_op = SingleDeviceBuilder().build(cost, lambda: [tf.constant(1.0)], optimizer)
     """
 
     def __init__(self, count: int, seed: int | None = None, exchange: Exchange | None = None) -> None:
@@ -427,6 +436,16 @@ class CrossTowerSum:
 
     Attributes:
         objective: the number of the objective of the current gradients; None: the model.
+
+    Example:
+        >>> with tf.Graph().as_default(), tf.Session() as session:
+        ...     sums, totals = CrossTowerSum(towers=2), []
+        ...     for tower in range(2):
+        ...         with tf.name_scope(f"tower{tower}"):
+        ...             totals.append(sums.of(tower, f"tower{tower}")(tf.constant(float(tower + 1))))
+        ...     sums.check_complete()
+        ...     print([float(total) for total in session.run(totals)])
+        [3.0, 3.0]
     """
 
     def __init__(self, towers: int, over_processes: OverProcesses | None = None) -> None:

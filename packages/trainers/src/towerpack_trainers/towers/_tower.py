@@ -109,6 +109,14 @@ class Tower:
         output: the return value of the tower function.
         trainable_variables: the variables by which its cost can be minimised: its own, or shared ones.
         cost: the output if it is a scalar, under the name "cost"; None for another output.
+
+    Example:
+        >>> from towerpack_layers import TowerContext
+        >>> with tf.Graph().as_default():
+        ...     double = TowerFunc(lambda x: x * 2, [tf.TensorSpec([None], tf.float32, "x")])
+        ...     tower = double.build(TowerContext("predict", is_training=False), [tf.zeros([3])])
+        >>> list(tower.inputs), tower.cost
+        (['x'], None)
     """
 
     context: TowerContext
@@ -170,6 +178,14 @@ class TowerFunc:
     Raises:
         ModelError: a spec is not a `tf.TensorSpec` with a valid and unique name, or the function takes
             another number of tensors.
+
+    Example:
+        >>> from towerpack_layers import TowerContext
+        >>> with tf.Graph().as_default():
+        ...     double = TowerFunc(lambda x: x * 2, [tf.TensorSpec([None], tf.float32, "x")])
+        ...     tower = double.build(TowerContext("predict", is_training=False), [tf.zeros([3])])
+        >>> tower.output.name, double.towers == [tower]
+        ('predict/mul:0', True)
     """
 
     def __init__(self, function: Callable[..., Any], specs: Sequence[tf.TensorSpec]) -> None:

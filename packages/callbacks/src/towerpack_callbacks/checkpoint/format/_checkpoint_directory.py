@@ -91,6 +91,15 @@ class Checkpoint:
         variables: arrays by variable name.
         state: all other data, as passed to `write_checkpoint`.
         versions: versions of Python, NumPy and TensorFlow that wrote it.
+
+    Example:
+        >>> import tempfile
+        >>> from towerpack_callbacks.checkpoint import read_checkpoint, write_checkpoint
+        >>> path = Path(tempfile.mkdtemp()) / "kept"
+        >>> _ = write_checkpoint(path, {"weight": np.ones(2)}, {"note": "first"})
+        >>> checkpoint = read_checkpoint(path)
+        >>> checkpoint.variables["weight"], checkpoint.state
+        (array([1., 1.]), {'note': 'first'})
     """
 
     path: Path

@@ -22,6 +22,11 @@ class FlipTransform(Transform):
         h: height of the images.
         w: width of the images.
         horiz: whether left and right are exchanged; else top and bottom.
+
+    Example:
+        >>> flip = FlipTransform(1, 3)
+        >>> flip.apply_image(np.array([[1, 2, 3]], np.uint8)), flip.apply_coords(np.array([[0.5, 0.5]]))
+        (array([[3, 2, 1]], dtype=uint8), array([[2.5, 0.5]]))
     """
 
     def __init__(self, h: int, w: int, horiz: bool = True) -> None:
@@ -46,7 +51,12 @@ class FlipTransform(Transform):
 
 @final
 class TransposeTransform(Transform):
-    """Exchanges height and width."""
+    """Exchanges height and width.
+
+    Example:
+        >>> TransposeTransform().apply_image(np.array([[1, 2, 3]], np.uint8)).shape
+        (3, 1)
+    """
 
     def apply_image(self, img: Array) -> Array:
         """Returns the image with exchanged axes."""
@@ -72,6 +82,10 @@ class Flip(ImageAugmentor):
 
     Raises:
         ArgumentError: not exactly one of `horiz` and `vert` is true, or `prob` is not from 0 to 1.
+
+    Example:
+        >>> Flip(horiz=True, prob=1).augment(np.array([[1, 2, 3]], np.uint8))
+        array([[3, 2, 1]], dtype=uint8)
     """
 
     read_only = True
@@ -101,6 +115,10 @@ class Transpose(ImageAugmentor):
 
     Raises:
         ArgumentError: `prob` is not from 0 to 1.
+
+    Example:
+        >>> Transpose(prob=1).augment(np.array([[1, 2, 3]], np.uint8)).shape
+        (3, 1)
     """
 
     read_only = True

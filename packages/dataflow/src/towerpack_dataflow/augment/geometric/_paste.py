@@ -16,7 +16,15 @@ __all__ = ["BackgroundFiller", "CenterPaste", "ConstantBackgroundFiller", "Rando
 
 
 class BackgroundFiller(ABC):
-    """Makes backgrounds; subclass it with `_fill`."""
+    """Makes backgrounds; subclass it with `_fill`.
+
+    Example:
+        >>> class Noise(BackgroundFiller):
+        ...     def _fill(self, background_shape, img):
+        ...         return np.random.default_rng(0).integers(0, 256, background_shape).astype(img.dtype)
+        >>> CenterPaste((4, 4), Noise()).augment(np.zeros((2, 2), np.uint8)).shape
+        (4, 4)
+    """
 
     def fill(self, background_shape: tuple[int, int], img: Array) -> Array:
         """Returns a background for an image, with the image's channels and dtype.
@@ -38,6 +46,10 @@ class ConstantBackgroundFiller(BackgroundFiller):
 
     Args:
         value: from 0 to 255, or one per channel.
+
+    Example:
+        >>> CenterPaste((1, 3), ConstantBackgroundFiller(9)).augment(np.array([[7]], np.uint8))
+        array([[9, 7, 9]], dtype=uint8)
     """
 
     def __init__(self, value: Any) -> None:
@@ -87,6 +99,12 @@ class CenterPaste(_Paste):
 
     Raises:
         ArgumentError: `background_shape` has another form.
+
+    Example:
+        >>> CenterPaste((3, 3)).augment(np.array([[7]], np.uint8))
+        array([[0, 0, 0],
+               [0, 7, 0],
+               [0, 0, 0]], dtype=uint8)
     """
 
     read_only = True
@@ -105,6 +123,11 @@ class RandomPaste(_Paste):
 
     Raises:
         ArgumentError: `background_shape` has another form.
+
+    Example:
+        >>> pasted = RandomPaste((4, 4)).augment(np.full((2, 2), 7, np.uint8))
+        >>> pasted.shape, int((pasted == 7).sum())
+        ((4, 4), 4)
     """
 
     read_only = True

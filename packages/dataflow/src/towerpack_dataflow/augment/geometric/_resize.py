@@ -29,6 +29,11 @@ class ResizeTransform(Transform):
 
     Raises:
         ArgumentError: a size is below 1.
+
+    Example:
+        >>> resize = ResizeTransform(8, 8, 4, 16)
+        >>> resize.apply_image(np.zeros((8, 8))).shape, resize.apply_coords(np.array([[2.0, 2.0]]))
+        ((4, 16), array([[4., 1.]]))
     """
 
     def __init__(self, h: int, w: int, new_h: int, new_w: int, interp: int = 1) -> None:
@@ -79,6 +84,10 @@ class Resize(ImageAugmentor):
 
     Raises:
         ArgumentError: `shape` has another form.
+
+    Example:
+        >>> Resize((4, 6)).augment(np.zeros((8, 8, 3), np.uint8)).shape
+        (4, 6, 3)
     """
 
     read_only = True
@@ -101,6 +110,11 @@ class AntialiasedResize(ImageAugmentor):
 
     Raises:
         ArgumentError: `shape` has another form.
+
+    Example:
+        >>> image = np.array([[0, 4], [8, 8]], np.uint8)
+        >>> AntialiasedResize(1).augment(image)
+        array([[5]], dtype=uint8)
     """
 
     read_only = True
@@ -125,6 +139,10 @@ class ResizeShortestEdge(ImageAugmentor):
 
     Raises:
         ArgumentError: `size` is not an integer from 1 up.
+
+    Example:
+        >>> ResizeShortestEdge(10).augment(np.zeros((20, 40), np.uint8)).shape
+        (10, 20)
     """
 
     read_only = True
@@ -156,6 +174,11 @@ class RandomResize(ImageAugmentor):
     Raises:
         ArgumentError: a range is invalid, only one is in pixels, or the ranges differ although the aspect
             ratio is to be kept.
+
+    Example:
+        >>> resized = RandomResize((0.5, 1.0), aspect_ratio_thres=0).augment(np.zeros((20, 40), np.uint8))
+        >>> 10 <= resized.shape[0] <= 20, 20 <= resized.shape[1] <= 40
+        (True, True)
     """
 
     read_only = True

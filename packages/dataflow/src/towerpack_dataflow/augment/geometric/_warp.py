@@ -31,6 +31,10 @@ class Shift(ImageAugmentor):
 
     Raises:
         ArgumentError: a share is not from 0 to below 1.
+
+    Example:
+        >>> Shift(horiz_frac=0.25).augment(np.zeros((8, 8), np.uint8)).shape
+        (8, 8)
     """
 
     read_only = True
@@ -69,6 +73,10 @@ class Affine(ImageAugmentor):
 
     Raises:
         ArgumentError: bounds or angles are invalid.
+
+    Example:
+        >>> Affine(rotate_max_deg=10, scale=(0.9, 1.1)).augment(np.zeros((8, 8), np.uint8)).shape
+        (8, 8)
     """
 
     read_only = True
@@ -137,6 +145,11 @@ class WarpAffineTransform(Transform):
 
     Raises:
         ArgumentError: `mat` has another shape.
+
+    Example:
+        >>> right = WarpAffineTransform([[1, 0, 1], [0, 1, 0]], dsize=(3, 1))
+        >>> right.apply_image(np.array([[1, 2, 3]], np.uint8))
+        array([[0, 1, 2]], dtype=uint8)
     """
 
     def __init__(
@@ -209,6 +222,10 @@ class Rotation(ImageAugmentor):
 
     Raises:
         ArgumentError: an angle is invalid.
+
+    Example:
+        >>> Rotation(15, center_range=(0.5, 0.5)).augment(np.zeros((8, 8), np.uint8)).shape
+        (8, 8)
     """
 
     read_only = True
@@ -246,6 +263,11 @@ class RotationAndCropValid(ImageAugmentor):
 
     Raises:
         ArgumentError: an angle is invalid.
+
+    Example:
+        >>> height, width = RotationAndCropValid(15).augment(np.zeros((80, 80), np.uint8)).shape
+        >>> 40 < height <= 80, 40 < width <= 80
+        (True, True)
     """
 
     read_only = True
@@ -322,6 +344,11 @@ class GaussianDeform(ImageAugmentor):
 
     Raises:
         ArgumentError: `shape` has another form.
+
+    Example:
+        >>> deform = GaussianDeform([(0.5, 0.5)], shape=(8, 8), randrange=1)
+        >>> deform.augment(np.zeros((8, 8), np.uint8)).shape
+        (8, 8)
     """
 
     read_only = True

@@ -85,6 +85,11 @@ class Brightness(PhotometricAugmentor):
 
     Raises:
         ArgumentError: `delta` is not above 0.
+
+    Example:
+        >>> image = np.full((2, 2), 100, np.uint8)
+        >>> bool(abs(Brightness(30).augment(image).astype(int) - 100).max() <= 30)
+        True
     """
 
     read_only = True
@@ -112,6 +117,10 @@ class BrightnessScale(PhotometricAugmentor):
 
     Raises:
         ArgumentError: `range` is not an ordered pair of numbers.
+
+    Example:
+        >>> BrightnessScale((2, 2)).augment(np.array([[50, 200]], np.uint8))
+        array([[100, 255]], dtype=uint8)
     """
 
     read_only = True
@@ -139,6 +148,10 @@ class Contrast(PhotometricAugmentor):
 
     Raises:
         ArgumentError: `factor_range` is not an ordered pair of numbers.
+
+    Example:
+        >>> Contrast((0.5, 0.5)).augment(np.array([[100, 200]], np.uint8))
+        array([[125, 175]], dtype=uint8)
     """
 
     read_only = True
@@ -172,6 +185,10 @@ class Gamma(PhotometricAugmentor):
 
     Raises:
         ArgumentError: `range` is not such a pair.
+
+    Example:
+        >>> Gamma((1, 1)).augment(np.array([[0, 64, 255]], np.uint8))
+        array([[  0, 127, 255]], dtype=uint8)
     """
 
     read_only = True
@@ -200,6 +217,10 @@ class Hue(PhotometricAugmentor):
 
     Raises:
         ArgumentError: `range` is not an ordered pair of numbers.
+
+    Example:
+        >>> Hue((60, 60)).augment(np.array([[[255, 0, 0]]], np.uint8))  # red turns green
+        array([[[  0, 255,   0]]], dtype=uint8)
     """
 
     read_only = True
@@ -237,6 +258,10 @@ class Saturation(PhotometricAugmentor):
 
     Raises:
         ArgumentError: `alpha` is not from 0 to below 1.
+
+    Example:
+        >>> Saturation(0.4).augment(np.full((1, 2, 3), 100, np.uint8))[0, 0]  # grey stays grey
+        array([100, 100, 100], dtype=uint8)
     """
 
     read_only = True
@@ -273,6 +298,11 @@ class Lighting(PhotometricAugmentor):
 
     Raises:
         ArgumentError: `eigval` or `eigvec` has another shape.
+
+    Example:
+        >>> eigenvalues, eigenvectors = [55.5, 4.8, 1.1], np.eye(3)
+        >>> Lighting(0.1, eigenvalues, eigenvectors).augment(np.full((2, 2, 3), 128, np.uint8)).shape
+        (2, 2, 3)
     """
 
     read_only = True

@@ -27,6 +27,14 @@ class GaussianBlur(PhotometricAugmentor):
 
     Raises:
         ArgumentError: a range is not an ordered pair of numbers from 0 up.
+
+    Example:
+        >>> image = np.zeros((5, 5), np.uint8)
+        >>> image[2, 2] = 255
+        >>> GaussianBlur((1, 2)).augment(image)[1:4, 1:4]
+        array([[16, 32, 16],
+               [32, 64, 32],
+               [16, 32, 16]], dtype=uint8)
     """
 
     read_only = True
@@ -69,6 +77,10 @@ class JpegNoise(PhotometricAugmentor):
 
     Raises:
         ArgumentError: `quality_range` is not such a pair.
+
+    Example:
+        >>> JpegNoise((50, 80)).augment(np.full((8, 8, 3), 128, np.uint8)).shape
+        (8, 8, 3)
     """
 
     read_only = True
@@ -105,6 +117,11 @@ class GaussianNoise(PhotometricAugmentor):
 
     Raises:
         ArgumentError: `sigma` is below 0.
+
+    Example:
+        >>> noisy = GaussianNoise(sigma=5).augment(np.full((100, 100), 128, np.uint8))
+        >>> bool(4 < noisy.std() < 6)
+        True
     """
 
     read_only = True
@@ -132,6 +149,11 @@ class SaltPepperNoise(PhotometricAugmentor):
 
     Raises:
         ArgumentError: a share is not from 0 to 1, or their sum is above 1.
+
+    Example:
+        >>> noisy = SaltPepperNoise(0.1, 0.1).augment(np.full((100, 100), 128, np.uint8))
+        >>> sorted(int(value) for value in np.unique(noisy))
+        [0, 128, 255]
     """
 
     read_only = True

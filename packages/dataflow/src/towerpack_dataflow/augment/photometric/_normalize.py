@@ -32,6 +32,11 @@ class ColorSpace(PhotometricAugmentor):
     Args:
         mode: a constant of OpenCV, such as `cv2.COLOR_RGB2HSV`.
         keepdims: whether a grey result keeps an axis of one channel.
+
+    Example:
+        >>> import cv2
+        >>> ColorSpace(cv2.COLOR_RGB2HSV).augment(np.array([[[255, 0, 0]]], np.uint8))
+        array([[[  0, 255, 255]]], dtype=uint8)
     """
 
     read_only = True
@@ -59,6 +64,10 @@ class Grayscale(PhotometricAugmentor):
         keepdims: whether the result has shape [height, width, 1]; else [height, width].
         rgb: whether images are RGB; else BGR.
         keepshape: whether grey is repeated in three channels.
+
+    Example:
+        >>> Grayscale(keepdims=False, rgb=True).augment(np.array([[[255, 0, 0]]], np.uint8))
+        array([[76]], dtype=uint8)
     """
 
     read_only = True
@@ -80,7 +89,12 @@ class Grayscale(PhotometricAugmentor):
 
 @final
 class ToUint8(PhotometricAugmentor):
-    """Clips to 0 to 255 and converts to uint8, a quarter of the memory of float32; truncates fractions."""
+    """Clips to 0 to 255 and converts to uint8, a quarter of the memory of float32; truncates fractions.
+
+    Example:
+        >>> ToUint8().augment(np.array([[-3.0, 7.9, 300.0]]))
+        array([[  0,   7, 255]], dtype=uint8)
+    """
 
     read_only = True
 
@@ -90,7 +104,12 @@ class ToUint8(PhotometricAugmentor):
 
 @final
 class ToFloat32(PhotometricAugmentor):
-    """Converts to float32; values are unchanged."""
+    """Converts to float32; values are unchanged.
+
+    Example:
+        >>> ToFloat32().augment(np.array([[1, 2]], np.uint8))
+        array([[1., 2.]], dtype=float32)
+    """
 
     read_only = True
 
@@ -106,6 +125,10 @@ class MeanVarianceNormalize(PhotometricAugmentor):
 
     Args:
         all_channel: whether mean and deviation are computed over all channels together.
+
+    Example:
+        >>> MeanVarianceNormalize().augment(np.array([[10, 30]], np.uint8))
+        array([[-1.,  1.]], dtype=float32)
     """
 
     read_only = True
@@ -134,6 +157,10 @@ class MinMaxNormalize(PhotometricAugmentor):
         min: smallest value of the result.
         max: largest value of the result.
         all_channel: whether the bounds are computed over all channels together.
+
+    Example:
+        >>> MinMaxNormalize(0, 1).augment(np.array([[10, 20, 30]], np.uint8))
+        array([[0. , 0.5, 1. ]], dtype=float32)
     """
 
     read_only = True
@@ -200,6 +227,10 @@ class Clip(PhotometricAugmentor):
 
     Raises:
         ArgumentError: `min` is above `max`.
+
+    Example:
+        >>> Clip(0, 9).augment(np.array([[-5.0, 20.0]]))
+        array([[0., 9.]])
     """
 
     read_only = True

@@ -102,6 +102,13 @@ class CutMix(_Mixing):
     Raises:
         ArgumentError: an argument is outside its range.
         ImageError: labels are neither classes nor shares of them, or values are masked; raised when called.
+
+    Example:
+        >>> from towerpack_dataflow import BatchData, MapData
+        >>> pictures = [[np.full((4, 4), 100 * n, np.uint8), n] for n in range(2)]
+        >>> batches = MapData(BatchData(pictures, 2), CutMix(num_classes=2), rng=True)
+        >>> [part.shape for part in next(iter(batches))]
+        [(2, 4, 4), (2, 2)]
     """
 
     def __init__(self, num_classes: int, alpha: float = 1.0) -> None:

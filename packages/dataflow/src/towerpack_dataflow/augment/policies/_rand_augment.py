@@ -32,6 +32,10 @@ class RandAugment(ImageAugmentor):
 
     Raises:
         ArgumentError: an argument is outside its range.
+
+    Example:
+        >>> RandAugment(num_ops=2, magnitude=9).augment(np.zeros((16, 16, 3), np.uint8)).shape
+        (16, 16, 3)
     """
 
     read_only = True
@@ -59,6 +63,10 @@ class TrivialAugment(ImageAugmentor):
 
     Source: Müller and Hutter, "TrivialAugment: Tuning-free Yet State-of-the-Art Data Augmentation" (2021),
     with its wide ranges. Images are uint8, RGB.
+
+    Example:
+        >>> TrivialAugment().augment(np.zeros((16, 16, 3), np.uint8)).shape
+        (16, 16, 3)
     """
 
     read_only = True

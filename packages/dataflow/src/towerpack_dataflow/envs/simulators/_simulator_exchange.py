@@ -28,7 +28,20 @@ _HEADERS = 2**16  # bytes of a message besides the arrays
 
 
 class SimulatorHooks(Protocol):
-    """The hooks of a master, always called from its thread. An error in a hook ends the simulators."""
+    """The hooks of a master, always called from its thread. An error in a hook ends the simulators.
+
+    Example:
+        >>> class Print:
+        ...     def on_states(self, states):
+        ...         print("reward", states.reward)
+        ...
+        ...     def on_episode_over(self, episode):
+        ...         print("return", episode.total)
+        ...
+        ...     def on_error(self, error):
+        ...         print("ended by", error)
+        >>> hooks: SimulatorHooks = Print()  # for SimulatorMaster.start
+    """
 
     def on_states(self, states: SimulatorStates) -> None:
         """Receives new states. The simulator waits for actions, sent now or later by any thread."""

@@ -36,6 +36,12 @@ class SimulatorStates(NamedTuple):
         truncated: bool, whether the episode was truncated.
         valid: bool; False for a mere reset: at the beginning, and in the step after the end of an episode,
             which ignores its action.
+
+    Example:
+        >>> zeros = np.zeros(2, bool)
+        >>> states = SimulatorStates(0, range(2, 4), np.zeros((2, 4)), np.ones(2), zeros, zeros, ~zeros)
+        >>> list(states.environments), states.reward.tolist()
+        ([2, 3], [1.0, 1.0])
     """
 
     simulator: int
@@ -56,6 +62,10 @@ class SimulatorEpisode(NamedTuple):
         environment: the number of the environment, among those of all simulators.
         total: the sum of its rewards, not discounted: its return.
         length: number of its steps.
+
+    Example:
+        >>> SimulatorEpisode(simulator=0, environment=3, total=200.0, length=200).total
+        200.0
     """
 
     simulator: int

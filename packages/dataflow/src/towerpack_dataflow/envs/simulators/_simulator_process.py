@@ -39,6 +39,12 @@ class SimulatorProcess:
 
     Raises:
         ArgumentError: `make_envs` has another type.
+
+    Example:
+        >>> import gymnasium
+        >>> make = lambda: gymnasium.make("CartPole-v1")
+        >>> len(SimulatorProcess([make, make]).make_envs)
+        2
     """
 
     def __init__(self, make_envs: Callable[[], Any] | Sequence[Callable[[], Any]]) -> None:

@@ -50,6 +50,13 @@ class HDF5Data(RecordFlow):
         FormatError: the file is not an HDF5 file, or is truncated or damaged.
         ImportError: the extra `[hdf5]` is missing.
         OSError: the file is missing or not readable.
+
+    Example:
+        >>> import tempfile
+        >>> path = tempfile.mkdtemp() + "/points.h5"
+        >>> HDF5Serializer.save([[0.5, 1], [1.5, 2]], path, ["x", "label"])
+        >>> list(HDF5Data(path, ["label"], shuffle=False))
+        [[1], [2]]
     """
 
     def __init__(self, path: URL, data_paths: Sequence[str], shuffle: bool = True) -> None:
@@ -59,7 +66,15 @@ class HDF5Data(RecordFlow):
 
 @final
 class HDF5Serializer:
-    """Writes a flow of arrays of one shape to an HDF5 file, and reads it."""
+    """Writes a flow of arrays of one shape to an HDF5 file, and reads it.
+
+    Example:
+        >>> import tempfile
+        >>> path = tempfile.mkdtemp() + "/points.h5"
+        >>> HDF5Serializer.save([[0.5, 1], [1.5, 2]], path, ["x", "label"])
+        >>> list(HDF5Serializer.load(path, ["x", "label"], shuffle=False))
+        [[0.5, 1], [1.5, 2]]
+    """
 
     @staticmethod
     def save(df: Any, path: URL, data_paths: Sequence[str]) -> None:

@@ -42,6 +42,11 @@ class CaffeLMDB(RecordFlow):
         FormatError: the file cannot be read; or, while iterating, a record is not such a `Datum`.
         ImportError: the extra `[lmdb]` is missing.
         OSError: the file is missing or not readable.
+
+    Example:
+        ```python
+        flow = BatchData(CaffeLMDB("mnist_train_lmdb"), 64)
+        ```
     """
 
     def __init__(

@@ -43,6 +43,14 @@ class LMDBData(RecordFlow):
             unreadable.
         ImportError: the extra `[lmdb]` is missing.
         OSError: the file is missing or not readable.
+
+    Example:
+        >>> import tempfile
+        >>> from towerpack_dataflow import DataFromList
+        >>> path = tempfile.mkdtemp() + "/points.lmdb"
+        >>> LMDBSerializer.save(DataFromList([[1, "one"], [2, "two"]], shuffle=False), path)
+        >>> [key for key, value in LMDBData(path, shuffle=False)]
+        [b'00000000', b'00000001']
     """
 
     def __init__(
@@ -66,6 +74,11 @@ class LMDBDataDecoder(MapData):
 
     Raises:
         ArgumentTypeError: `decoder` cannot be called.
+
+    Example:
+        >>> records = [[b"00", b"one"], [b"01", b"two"]]  # such as LMDBData(path)
+        >>> list(LMDBDataDecoder(records, lambda key, value: [int(key), value.decode()]))
+        [[0, 'one'], [1, 'two']]
     """
 
     def __init__(self, lmdb_data: Any, decoder: Callable[[bytes, bytes], Any]) -> None:

@@ -44,6 +44,13 @@ class ArrowData(ChunkedFlow):
         FormatError: the file is not an Arrow IPC file (Feather version 1 is not), or is truncated or damaged.
         ImportError: the extra `[parquet]` is missing.
         OSError: the file is missing or not readable.
+
+    Example:
+        >>> import tempfile
+        >>> path = tempfile.mkdtemp() + "/points.arrow"
+        >>> ArrowSerializer.save([{"x": 0.5, "label": 1}, {"x": 1.5, "label": 2}], path)
+        >>> ArrowData(path, columns=["label"]).datapoint(0, 1)
+        {'label': 2}
     """
 
     def __init__(

@@ -47,6 +47,14 @@ class ChunkShuffle:
 
     Raises:
         ArgumentError: `window` is not positive.
+
+    Example:
+        >>> import tempfile
+        >>> from towerpack_dataflow import ParquetData, ParquetSerializer
+        >>> path = tempfile.mkdtemp() + "/numbers.parquet"
+        >>> ParquetSerializer.save([{"x": number} for number in range(9)], path)
+        >>> sorted(row["x"] for row in ParquetData(path, shuffle=ChunkShuffle(window=4)))
+        [0, 1, 2, 3, 4, 5, 6, 7, 8]
     """
 
     window: int = 8

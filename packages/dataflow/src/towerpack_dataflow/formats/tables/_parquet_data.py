@@ -42,6 +42,13 @@ class ParquetData(ChunkedFlow):
             name; or, while iterating, a row group has wrong checksums.
         ImportError: the extra `[parquet]` is missing.
         OSError: the file is missing or not readable.
+
+    Example:
+        >>> import tempfile
+        >>> path = tempfile.mkdtemp() + "/points.parquet"
+        >>> ParquetSerializer.save([{"x": 0.5, "label": 1}, {"x": 1.5, "label": 2}], path)
+        >>> ParquetData(path, columns=["label"]).datapoint(0, 1)
+        {'label': 2}
     """
 
     def __init__(

@@ -54,7 +54,15 @@ class JSONLData(RecordFlow):
 
 @final
 class JSONLSerializer:
-    """Writes a flow as JSON Lines and reads the same values; rejects values that would change."""
+    """Writes a flow as JSON Lines and reads the same values; rejects values that would change.
+
+    Example:
+        >>> import tempfile
+        >>> path = tempfile.mkdtemp() + "/words.jsonl"
+        >>> JSONLSerializer.save([{"text": "one", "label": 1}, {"text": "two", "label": 2}], path)
+        >>> list(JSONLSerializer.load(path))
+        [{'text': 'one', 'label': 1}, {'text': 'two', 'label': 2}]
+    """
 
     @staticmethod
     def save(df: Any, path: URL, *, plain: bool = False) -> None:

@@ -41,6 +41,14 @@ class SVMLightData(RecordFlow):
             `n_features` and `zero_based`.
         ImportError: scikit-learn is missing.
         OSError: the file is missing or not readable.
+
+    Example:
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> path = Path(tempfile.mkdtemp()) / "rows.svm"
+        >>> _ = path.write_text("1 1:0.5 3:2.0\\n-1 2:1.0\\n")
+        >>> list(SVMLightData(path, shuffle=False, n_features=3))
+        [[array([0.5, 0. , 2. ]), 1.0], [array([0., 1., 0.]), -1.0]]
     """
 
     def __init__(

@@ -119,6 +119,10 @@ class WorkerInfo(NamedTuple):
     Attributes:
         number: from 0 to `num_workers - 1`.
         num_workers: number of workers of the runner.
+
+    Example:
+        >>> WorkerInfo(number=1, num_workers=4)._asdict()
+        {'number': 1, 'num_workers': 4}
     """
 
     number: int

@@ -127,6 +127,12 @@ class Averaged:
         pairs: averaged gradients and variables. They become available all at once. If a process stops, none
             becomes available, and an error with the text `STOPPED` is raised.
         stop: runs instead of the step in a process that stops, so that the others stop with it.
+
+    Example:
+        ```python
+        exchange = average_over_processes(pairs, communicator)
+        train_op = optimizer.apply_gradients(exchange.pairs)
+        ```
     """
 
     pairs: list[tuple[tf.Tensor, tf.Variable]]

@@ -43,6 +43,12 @@ class CollectiveCommunicator(Communicator):
     Raises:
         ClusterError: the hint is unknown; or there is no token, and the processes connect over a network.
         RendezvousError: a process did not connect.
+
+    Example:
+        ```python
+        communicator = CollectiveCommunicator(Cluster.of(["10.0.0.1:2222", "10.0.0.2:2222"], rank=0))
+        averages = communicator.all_reduce([gradient for gradient, _ in pairs])
+        ```
     """
 
     def __init__(

@@ -28,6 +28,11 @@ class Communicator(abc.ABC):
         target: the target of sessions, as for `tf.Session(target)`.
         bucket_size: the number of elements up to which tensors are joined before an exchange; larger tensors
             are sent separately.
+
+    Example:
+        ```python
+        averages = communicator.all_reduce([gradient for gradient, _ in pairs])
+        ```
     """
 
     group: ProcessGroup

@@ -45,6 +45,11 @@ class MPICommunicator(Communicator):
     Raises:
         MissingExtraError: mpi4py is not installed.
         RendezvousError: the processes cannot connect over TCP.
+
+    Example:
+        ```python
+        MPITrainer(config, comm=MPICommunicator(step_timeout=600)).train()
+        ```
     """
 
     # Large tensors are written into MPI's buffer and read from it directly; joining small ones first costs

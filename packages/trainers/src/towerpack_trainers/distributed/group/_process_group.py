@@ -37,6 +37,12 @@ class ProcessGroup:
         connections: the connections from the rendezvous.
         peer_timeout: the time without a heartbeat, in seconds, after which a process counts as lost.
         step_timeout: the maximum time of an `interruptible` block, in seconds.
+
+    Example:
+        ```python
+        accuracies = group.gather(accuracy)  # one of each process, in the order of ranks
+        group.barrier()
+        ```
     """
 
     def __init__(
