@@ -5,14 +5,9 @@ from ._checkpoint_directory import (
     encode_state,
     folder_of,
     key_of,
-    latest_checkpoint,
-    linked,
     load_variables,
-    point_to,
-    pointers_in,
     read_checkpoint,
     removed_after_error,
-    target_of,
     write_checkpoint,
     write_files,
 )
@@ -36,6 +31,7 @@ from ._manifest import (
     step_of,
     wrong_file,
 )
+from ._pointers import latest_checkpoint, linked, point_to, pointers_in, target_of
 from ._tensor_file import TensorFile
 
 __all__ = [
