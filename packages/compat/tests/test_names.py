@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 
 import pytest
 
 from towerpack_compat import NoCounterpartError
-from towerpack_compat.names import counterparts, module_names, own_names, star_names
+from towerpack_compat.names import call_rules, counterparts, module_names, own_names, star_names
 
 # The names in `__all__` of Tensorpack 0.11, and those outside that programs import.
 IN_ALL = 367
@@ -27,6 +28,12 @@ def test_own_names_are_those_of_their_modules() -> None:
     for module, names in by_module.items():
         public = set(importlib.import_module(f"towerpack_compat.{module}").__all__)
         assert names <= public, module
+
+
+def test_added_arguments_are_values() -> None:
+    rules = {name: rule for name, rule in call_rules().items() if name not in own_names()}
+    added = [text for rule in rules.values() for text in rule.get("add", {}).values()]
+    assert {ast.literal_eval(text) for text in added} == {"fork", "sum"}
 
 
 @pytest.mark.slow

@@ -177,6 +177,13 @@ def test_names_that_no_row_can_have(name, error, told):
     assert name not in monitors
 
 
+@pytest.mark.parametrize("form", [tf.Summary.SerializeToString, lambda summary: summary])
+def test_a_summary_gives_its_scalars(form):
+    monitors = Monitors([], LoopState(steps_per_epoch=1, max_epoch=1))
+    monitors.put_summary(form(tf.Summary(value=[tf.Summary.Value(tag="x", simple_value=2.5)])))
+    assert monitors.get_latest("x") == 2.5
+
+
 def test_monitors_must_be_monitors():
     with pytest.raises(TypeError, match=r"monitors must be Monitor objects"):
         Monitors([Put()], LoopState(steps_per_epoch=1, max_epoch=1))

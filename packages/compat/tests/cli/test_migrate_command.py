@@ -135,6 +135,12 @@ def test_what_differs_stays_on_tensorpacks_meaning(line):
     assert after.endswith(f"\n\n{line}\n") and MARK not in after
 
 
+def test_a_call_with_an_argument_of_tensorpack_alone_stays():
+    script = "from tensorpack.tfutils.summary import add_moving_summary\n\nadd_moving_summary(cost{})\n"
+    assert rewritten(script.format(", decay=0.5")) == f"{INSTALL}\n{script.format(', decay=0.5')}"
+    assert "from towerpack_callbacks import add_moving_summary\n" in rewritten(script.format(""))
+
+
 def test_each_name_with_a_meaning_of_its_own_stays():
     names = [
         name

@@ -30,3 +30,25 @@ found = [value.max() for value in run(tf.global_variables())]
 print(len(runs), list(map(int, found)))
 """
     assert python(code=code).splitlines()[-1] == "2 [0, 1, 2, 3, 4, 1]"
+
+
+@pytest.mark.slow
+def test_files_of_variables_have_their_names_and_order(python, tmp_path) -> None:
+    for step in (16, 8):
+        (tmp_path / f"model-{step}.index").touch()
+    code = """
+import towerpack_compat
+towerpack_compat.install(report=False)
+import numpy as np
+import tensorflow as tf
+from tensorpack.tfutils.varmanip import *
+
+tf.get_variable('fc/W', [2])
+with tf.Session() as sess:
+    sess.run(tf.global_variables_initializer())
+    dump_session_params('weights.npz')
+save_chkpt_vars(dict(np.load('weights.npz')), './weights')
+print(np.load('weights.npz').files, *load_chkpt_vars('weights'), get_all_checkpoints('.'))
+"""
+    shown = "['fc/W:0'] fc/W [('model-8', 8), ('model-16', 16)]"
+    assert python(code=code).splitlines()[-1] == shown

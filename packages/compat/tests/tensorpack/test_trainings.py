@@ -24,6 +24,7 @@ class Model(ModelDesc):
         cost = tf.reduce_mean(error ** 2, name='cost')
         tf.identity(cost, name='twice')
         add_moving_summary(cost)
+        add_moving_summary(tf.identity(cost, name='last'), decay=0)
         return cost
 
     def optimizer(self):
@@ -52,6 +53,7 @@ logger.auto_set_dir()
 config = TrainConfig(
     model=Model(), dataflow=flow(), max_epoch=2, steps_per_epoch=3,
     callbacks=[ModelSaver(), InferenceRunner(flow(), [ScalarStats('twice')]), MinSaver('validation_twice'),
+               TensorPrinter(['twice', 'y:0']),
                ScheduledHyperParamSetter('learning_rate', [(1, 0.01)])],
 )
 config.callbacks.append(PeriodicTrigger(ModelSaver(), every_k_steps=100))
@@ -67,6 +69,8 @@ launch_train_with_config(config, SimpleTrainer())
     assert (folder / "min-validation_twice.index").exists()
     assert list(folder.glob("events.out.tfevents.*")) and (folder / "log.log").exists()
     assert "learning_rate changes from" in printed or "learning_rate is set to 0.010000" in printed
+    assert float(printed.rpartition("twice:0: ")[2].split()[0]) == pytest.approx(stats[-1]["last"])
+    assert printed.count("INFO twice:0: ") == 6 and "INFO y:0: [0. 2. 4. 6.]" in printed
 
 
 @pytest.mark.long

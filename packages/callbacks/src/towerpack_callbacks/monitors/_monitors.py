@@ -365,9 +365,12 @@ class Monitors:
         """
         self._put(histogram_summary(name, values))
 
-    def put_summary(self, serialized: bytes) -> None:
-        """Records a serialized `tf.Summary`, such as an evaluated summary op."""
-        summary = tf.Summary.FromString(serialized)
+    def put_summary(self, serialized: bytes | tf.Summary) -> None:
+        """Records a `tf.Summary`, or a serialized one, such as an evaluated summary op."""
+        summary = tf.Summary()
+        summary.MergeFromString(
+            serialized if isinstance(serialized, bytes) else serialized.SerializeToString()
+        )
         for value in summary.value:
             value.tag = summary_tag(value.tag)
         self._put(summary)

@@ -134,9 +134,7 @@ class Cifar100(_MeanOfParts, datasets.Cifar100):
         super().__init__(train_or_test, shuffle, dir or get_dataset_path("cifar100_data"))
 
 
-def CifarBase(
-    train_or_test: Any, shuffle: bool | None = None, dir: Any = None, cifar_classnum: int = 10
-) -> Any:
+def CifarBase(train_or_test: Any, shuffle: Any = None, dir: Any = None, cifar_classnum: int = 10) -> Any:
     """Returns `Cifar10` or `Cifar100`."""
     return {10: Cifar10, 100: Cifar100}[cifar_classnum](train_or_test, shuffle, dir)
 

@@ -25,7 +25,7 @@ def has_equal_call(call: cst.Call, change: CallChange) -> bool:
         return False
     names = [_old_name(argument, place, change) for place, argument in enumerate(call.args)]
     written = [change.rename.get(name, name) for name in names if name]
-    return len(set(written)) == len(written) and not any(name in change.hand for name in names)
+    return len(set(written)) == len(written) and {*names}.isdisjoint((*change.hand, *change.stays))
 
 
 def hopeless_arguments(call: cst.Call, change: CallChange) -> Iterator[tuple[str, str]]:

@@ -59,8 +59,9 @@ class Entry:
 
 # Uses of the random numbers of `self.rng` are rewritten, too. Towerpack's `BatchData` rejects components of
 # mixed types by an error, where Tensorpack casts them; its augmentors, images of other integers than uint8.
+# `ProcessTensors(names, print)` prints values without names.
 _OF_IMAGES = ("AugmentImageComponent", "AugmentImageComponents", "AugmentImageCoordinates", "AugmentorList")
-_REWRITTEN = {"BatchData", "RNGDataFlow", *_OF_IMAGES}
+_REWRITTEN = {"BatchData", "RNGDataFlow", "TensorPrinter", "add_moving_summary", *_OF_IMAGES}
 
 
 @final
@@ -130,6 +131,7 @@ class CallChange:
     new: tuple[str, ...] = attrs.field(default=(), converter=_words)
     rename: Mapping[str, str] = attrs.Factory(dict)
     drop: tuple[str, ...] = attrs.field(default=(), converter=_words)
+    stays: tuple[str, ...] = attrs.field(default=(), converter=_words)
     hand: Mapping[str, str] = attrs.Factory(dict)
     wrap: Mapping[str, str] = attrs.Factory(dict)
     add: Mapping[str, str] = attrs.Factory(dict)

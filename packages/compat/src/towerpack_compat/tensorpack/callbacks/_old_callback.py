@@ -10,9 +10,10 @@ import tensorflow.compat.v1 as tf
 
 import towerpack_callbacks as callbacks
 
-from ..utils.graph import get_op_or_tensor_by_name
+from ..utils import logger
+from ..utils.graph import get_op_or_tensor_by_name, get_op_tensor_name
 
-__all__ = ["Callback", "CallbackToHook", "CheckNumerics", "SimpleMovingAverage"]
+__all__ = ["Callback", "CallbackToHook", "CheckNumerics", "SimpleMovingAverage", "TensorPrinter", "averages"]
 
 
 class Callback(callbacks.Callback):
@@ -130,3 +131,28 @@ def SimpleMovingAverage(tensors: Sequence[str], window_size: int) -> callbacks.P
     """
     average = callbacks.SimpleMovingAverage(tensors, window_size)
     return callbacks.PeriodicTrigger(average, every_k_steps=window_size)
+
+
+def TensorPrinter(names: Sequence[str]) -> callbacks.ProcessTensors:
+    """Returns a callback that logs the values of tensors in each step.
+
+    Args:
+        names: names of tensors.
+    """
+    full = [get_op_tensor_name(name)[1] for name in names]
+
+    def log(*values: Any) -> None:
+        for name, value in zip(full, values):
+            logger.info("%s: %s", name, value)
+
+    return callbacks.ProcessTensors(names, log)
+
+
+def averages(graph: tf.Graph) -> list[callbacks.MovingAverageSummary]:
+    """Returns the callbacks of moving averages with a decay, see `add_moving_summary`.
+
+    Args:
+        graph: the graph, in which each decay has a collection.
+    """
+    keys = [str(key) for key in graph.collections if str(key).startswith(f"{callbacks.MOVING_SUMMARIES}/")]
+    return [callbacks.MovingAverageSummary(float(key.rpartition("/")[2]), key) for key in keys]

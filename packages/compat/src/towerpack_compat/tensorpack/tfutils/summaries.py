@@ -8,12 +8,14 @@ from typing import Any
 
 import tensorflow.compat.v1 as tf
 
+import towerpack_callbacks as callbacks
 from towerpack_layers import cached_name_scope, get_current_tower_context
 
 from ..utils import logger
 
-__all__ = ["add_activation_summary", "add_param_summary", "add_tensor_summary"]
+__all__ = ["add_activation_summary", "add_moving_summary", "add_param_summary", "add_tensor_summary"]
 
+_DECAY = 0.95  # of `MovingAverageSummary`
 _KINDS: dict[str, Callable[[Any], Any]] = {
     "scalar": tf.convert_to_tensor,
     "sparsity": tf.nn.zero_fraction,
@@ -25,6 +27,19 @@ _KINDS: dict[str, Callable[[Any], Any]] = {
 def _is_other_tower() -> bool:
     context = get_current_tower_context()
     return context is not None and not context.is_main_training_tower
+
+
+def add_moving_summary(*args: tf.Tensor, decay: float = _DECAY, **named: Any) -> None:
+    """Declares moving averages of scalars of the main tower; see `towerpack_callbacks.add_moving_summary`.
+
+    Args:
+        args: scalar tensors.
+        decay: the weight of the old average in each step.
+        named: `collection` of a custom `MovingAverageSummary`.
+    """
+    of_decay = {} if decay == _DECAY else {"collection": f"{callbacks.MOVING_SUMMARIES}/{decay}"}
+    if not _is_other_tower():
+        callbacks.add_moving_summary(*args, **named | of_decay)
 
 
 def add_tensor_summary(

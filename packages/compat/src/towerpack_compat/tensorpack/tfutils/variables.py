@@ -70,13 +70,13 @@ def get_checkpoint_path(path: Any) -> str:
 
 
 def get_all_checkpoints(dir: str, prefix: str = "model") -> list[tuple[str, int]]:
-    """Returns the checkpoints of a directory as pairs of path and step, newest first."""
+    """Returns the checkpoints of a directory as pairs of path and step, oldest first."""
     steps = []
     for index in Path(dir).glob(f"{prefix}-*.index"):
         step = index.name.removeprefix(f"{prefix}-").removesuffix(".index")
         if step.isdigit():
             steps.append((str(index).removesuffix(".index"), int(step)))
-    return sorted(steps, key=lambda pair: pair[1], reverse=True)
+    return sorted(steps, key=lambda pair: pair[1])
 
 
 def dump_session_params(path: str) -> None:
@@ -88,14 +88,13 @@ def dump_session_params(path: str) -> None:
 
 def save_checkpoint_vars(dic: Mapping[str, Any], path: str) -> None:
     """Writes variables to an `.npz` file or, for paths with another suffix, to a TensorFlow checkpoint."""
-    values = {name.removesuffix(":0"): value for name, value in dic.items()}
-    logger.info("Variables to save to %s: %s", path, ", ".join(sorted(values)))
+    logger.info("Variables to save to %s: %s", path, ", ".join(sorted(dic)))
     if path.endswith(".npz"):
-        np.savez_compressed(path, **values)
+        np.savez_compressed(path, **dic)
         return
     with tf.Graph().as_default(), tf.Session() as sess:
-        for name, value in values.items():
-            tf.get_variable(name, initializer=tf.constant(value))
+        for name, value in dic.items():
+            tf.get_variable(name.removesuffix(":0"), initializer=tf.constant(value))
         sess.run(tf.global_variables_initializer())
         tf.train.Saver().save(sess, path, write_meta_graph=False)
 

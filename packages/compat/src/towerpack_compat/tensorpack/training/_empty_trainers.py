@@ -15,7 +15,7 @@ from towerpack_trainers.config import RunPlan
 
 from ..._dry_run import limits
 from ..callbacks._json_monitors import DEFAULT_CALLBACKS, DEFAULT_MONITORS
-from ..callbacks._old_callback import Callback
+from ..callbacks._old_callback import Callback, averages
 from ..input_source import InputCallback
 from ..tfutils.session import JustCurrentSession, NewSessionCreator, device_name, fit_to_host
 from ..utils import logger
@@ -122,7 +122,7 @@ class Trainer(trainers.Trainer):
         return config
 
     def _own_callbacks(self) -> list[Any]:
-        return [_StartQueues(), *trainers.Trainer._own_callbacks(self)]
+        return [_StartQueues(), *trainers.Trainer._own_callbacks(self), *averages(self.graph)]
 
     def _session_config(self) -> tf.ConfigProto:
         return fit_to_host(super()._session_config())
