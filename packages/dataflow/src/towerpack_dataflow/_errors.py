@@ -205,6 +205,11 @@ class TooFewTransitionsError(DataFlowError, LookupError):
 class UnknownLengthError(DataFlowError, TypeError):
     """`len()` was called on a flow of unknown length; a `TypeError`, so that `list(flow)` works."""
 
+    @classmethod
+    def _since(cls, reason: str) -> UnknownLengthError:
+        """Returns the error with the reason, and the remedy."""
+        return cls(f"{reason}; iterate over it, or fix the length of a pass with FixedSizeData(flow, size)")
+
 
 class UnsupportedTransformError(DataFlowError, NotImplementedError):
     """A transform does not support the requested kind of data, such as coordinates."""

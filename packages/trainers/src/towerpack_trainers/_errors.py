@@ -73,6 +73,11 @@ class ModelError(ValueError):
 class TowerRuleError(ModelError):
     """A tower function broke a rule of replication; the message names the variable and the rule."""
 
+    @classmethod
+    def _of_replicas(cls, difference: str) -> TowerRuleError:
+        """Returns the error for towers that differ."""
+        return cls(f"{difference}. A tower function must build the same replica each time.")
+
 
 class RestoreError(ValueError):
     """Values to restore do not match the variables; the message lists the differences."""

@@ -62,10 +62,7 @@ class BatchDataByShape(ProxyDataFlow):
         Raises:
             UnknownLengthError: always.
         """
-        raise UnknownLengthError(
-            f"the number of batches of {self._name()} depends on the shapes; iterate over it, or fix the "
-            "length of a pass with FixedSizeData(flow, size)"
-        )
+        raise UnknownLengthError._since(f"the number of batches of {self._name()} depends on the shapes")
 
     @property
     def addressable(self) -> bool:

@@ -97,10 +97,7 @@ class DataFlow:
         Raises:
             UnknownLengthError: the length is unknown; it is a `TypeError`.
         """
-        raise UnknownLengthError(
-            f"{self._name()} does not know its length; iterate over it, or fix the length of a pass "
-            "with FixedSizeData(flow, size)"
-        )
+        raise UnknownLengthError._since(f"{self._name()} does not know its length")
 
     @property
     def addressable(self) -> bool:

@@ -101,9 +101,8 @@ class MapData(ProxyDataFlow):
             UnknownLengthError: this map drops.
         """
         if self._drops:
-            raise UnknownLengthError(
-                f"{self._name()} drops datapoints, so the length of a pass is unknown; iterate over it, or "
-                "fix the length with FixedSizeData(flow, size)"
+            raise UnknownLengthError._since(
+                f"{self._name()} drops datapoints, so the length of a pass is unknown"
             )
         return len(self.ds)
 

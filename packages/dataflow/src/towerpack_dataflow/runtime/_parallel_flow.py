@@ -75,10 +75,7 @@ class ParallelFlow(ProxyDataFlow):
             UnknownLengthError: errors are skipped.
         """
         if self._options.on_error == "skip":
-            raise UnknownLengthError(
-                f"{self._name()} skips datapoints that fail, so the length of a pass is unknown; fix it with "
-                "FixedSizeData(flow, size)"
-            )
+            raise UnknownLengthError._since(f"{self._name()} skips datapoints that fail")
         return super().__len__()
 
     @property

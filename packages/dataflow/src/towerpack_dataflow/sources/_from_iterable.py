@@ -169,10 +169,8 @@ class DataFromIterable(DataFlow):
         try:
             return len(self._iterable)  # type: ignore[arg-type]
         except (TypeError, NotImplementedError):  # flows in Tensorpack's style raise the latter
-            raise UnknownLengthError(
-                f"{self._name()} has no length, since its iterable has none; fix the length "
-                "of a pass with FixedSizeData(flow, size)"
-            ) from None
+            reason = f"{self._name()} has no length, since its iterable has none"
+            raise UnknownLengthError._since(reason) from None
 
     def children(self) -> tuple[()]:
         """Returns no flows."""

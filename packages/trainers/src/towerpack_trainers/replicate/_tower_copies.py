@@ -109,10 +109,9 @@ class Copies:
                 f"{_SHARE_INSTEAD}"
             )
         if shape is not None and not original.shape.is_compatible_with(shape):
-            raise TowerRuleError(
+            raise TowerRuleError._of_replicas(
                 f"Tower {self._tower!r} has made the variable {name!r} of shape {tf.TensorShape(shape)}; "
-                f"that of tower 0, {original.op.name!r}, has shape {original.shape}. A tower function must "
-                "build the same replica each time."
+                f"that of tower 0, {original.op.name!r}, has shape {original.shape}"
             )
         return original
 

@@ -326,17 +326,16 @@ def check_same_variables(towers: Sequence[Sequence[str]]) -> None:
     for index, names in enumerate(towers):
         if list(names) != first:
             different = sorted(set(names) ^ set(first)) or list(names)
-            raise TowerRuleError(
+            raise TowerRuleError._of_replicas(
                 f"Tower {index} does not train the same variables as tower 0; they differ in: "
-                f"{', '.join(different)}. A tower function must build the same replica each time."
+                f"{', '.join(different)}"
             )
 
 
 def _check_number(index: int, number: int, expected: int) -> None:
     if number != expected:
-        raise TowerRuleError(
-            f"Tower {index} has {number} objectives, and tower 0 has {expected}. A tower function must build "
-            "the same replica each time."
+        raise TowerRuleError._of_replicas(
+            f"Tower {index} has {number} objectives, and tower 0 has {expected}"
         )
 
 
@@ -481,9 +480,9 @@ class CrossTowerSum:
         """
         for tower, taken in enumerate(self._taken):
             if taken < len(self._forward):
-                raise TowerRuleError(
-                    f"Tower {tower} has no cross-tower sum at {self._forward[taken].place!r}, where other "
-                    "towers have one. A tower function must build the same replica each time."
+                place = self._forward[taken].place
+                raise TowerRuleError._of_replicas(
+                    f"Tower {tower} has no cross-tower sum at {place!r}, where other towers have one"
                 )
 
     def _check_place(self, tower: int, number: int, place: str, tensor: tf.Tensor) -> None:
@@ -495,9 +494,8 @@ class CrossTowerSum:
         expected = self._forward[number] if number < len(self._forward) else None
         if expected is None or expected.place != place:
             theirs = "none there" if expected is None else f"its one at {expected.place!r}"
-            raise TowerRuleError(
-                f"Tower {tower} takes a cross-tower sum at {place!r}, where tower 0 has {theirs}. "
-                "A tower function must build the same replica each time."
+            raise TowerRuleError._of_replicas(
+                f"Tower {tower} takes a cross-tower sum at {place!r}, where tower 0 has {theirs}"
             )
         first = expected.tensors[0]
         if first.shape.as_list() != tensor.shape.as_list() or first.dtype != tensor.dtype:

@@ -32,9 +32,8 @@ class _SideBySide(CombinedFlow):
         lengths = self._lengths()
         if None in lengths:
             flow = self.df_lists[lengths.index(None)]
-            raise UnknownLengthError(
-                f"{self._name()} ends with its shortest flow, and the length of {flow._name()} is not known; "
-                "iterate over it, or fix that length with FixedSizeData(flow, size)"
+            raise UnknownLengthError._since(
+                f"{self._name()} ends with its shortest flow, and the length of {flow._name()} is not known"
             )
         return min(length for length in lengths if length is not None)
 

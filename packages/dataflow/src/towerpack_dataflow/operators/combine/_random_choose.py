@@ -58,10 +58,7 @@ class RandomChooseData(CombinedFlow):
         Raises:
             UnknownLengthError: always.
         """
-        raise UnknownLengthError(
-            f"{self._name()} ends when one of its flows does, so the length of a pass is unknown; iterate "
-            "over it, or fix the length with FixedSizeData(flow, size)"
-        )
+        raise UnknownLengthError._since(f"{self._name()} ends when one of its flows does")
 
     @property
     def addressable(self) -> bool:
