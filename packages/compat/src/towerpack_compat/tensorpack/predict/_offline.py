@@ -11,8 +11,13 @@ from tensorflow.python.training.monitored_session import _HookedSession as Hooke
 from towerpack_inputsource import InputSource
 
 from ..tfutils.session import JustCurrentSession, NewSessionCreator, device_names
-from ..training._online_predictor import OnlinePredictor, PredictorBase
-from ..training._towers import PredictTowerContext, TowerFunc, TowerTensorHandle
+from ..training._towers import (
+    OnlinePredictor,
+    PredictorBase,
+    PredictTowerContext,
+    TowerFunc,
+    TowerTensorHandle,
+)
 from ..utils import logger
 
 __all__ = [

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from ..training._online_predictor import OnlinePredictor, PredictorBase
+from ..training._towers import OnlinePredictor, PredictorBase
 from ..utils import logger
 from ..utils.threads import ShareSessionThread, StoppableThread
 

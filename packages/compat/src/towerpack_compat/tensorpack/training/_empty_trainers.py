@@ -19,8 +19,7 @@ from ..callbacks._old_callback import Callback, averages
 from ..input_source import InputCallback
 from ..tfutils.session import JustCurrentSession, NewSessionCreator, device_name, fit_to_host
 from ..utils import logger
-from ._online_predictor import OnlinePredictor
-from ._towers import PredictTowerContext, TowerFunc, TowerTensorHandle
+from ._towers import OnlinePredictor, PredictTowerContext, TowerFunc, TowerTensorHandle
 
 __all__ = ["TowerTrainer", "Trainer"]
 
