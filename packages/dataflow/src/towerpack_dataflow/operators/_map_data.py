@@ -94,6 +94,10 @@ class MapData(ProxyDataFlow):
         self._rng = arguments.flag("rng", rng)
         self._drops = self._announced = arguments.flag("drops", drops)
 
+    def _expect_drops(self) -> None:
+        """Declares that the map drops datapoints, as `drops=True` does."""
+        self._drops = self._announced = True
+
     def __len__(self) -> int:
         """Returns the length of the flow below, as long as nothing was dropped.
 

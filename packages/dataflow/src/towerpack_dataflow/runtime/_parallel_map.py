@@ -36,7 +36,7 @@ class ParallelMap(ParallelFlow):
         """Makes a map that may skip datapoints one that drops; starts nothing."""
         super().__init__(mapped, num_workers, options)
         if options.on_error == "skip":
-            mapped._drops = mapped._announced = True
+            mapped._expect_drops()
 
     def _handler(self) -> TaskHandler:
         from .worker._map_tasks import MapTaskHandler
