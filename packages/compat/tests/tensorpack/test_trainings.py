@@ -398,3 +398,61 @@ with tf.variable_scope(tf.get_variable_scope(), reuse=True):
     assert "towers tower0/sum tower1/sum True cpu:0" in printed
     assert "own False 1" in printed
     assert "created in evaluation: evaluation/dense/kernel, evaluation/dense/bias. Make a" in printed
+
+
+@pytest.mark.slow
+def test_a_trainer_and_an_optimizer_of_the_program_train(python, tmp_path: Path) -> None:
+    printed = run(
+        python,
+        tmp_path,
+        """
+from tensorpack.graph_builder import SyncMultiGPUReplicatedBuilder
+from tensorpack.tfutils.optimizer import ProxyOptimizer
+from tensorpack.tfutils.tower import TowerContext
+
+
+class Doubled(ProxyOptimizer):
+    def __init__(self, opt):
+        super(Doubled, self).__init__(opt, 'Doubled')
+
+    def apply_gradients(self, grads_and_vars, global_step=None, name=None):
+        return self._opt.apply_gradients([(2 * g, v) for g, v in grads_and_vars], global_step, name)
+
+
+class Mine(SingleCostTrainer):
+    def _setup_graph(self, input, get_cost_fn, get_opt_fn):
+        with TowerContext('', is_training=True):
+            gradients = self._make_get_grad_fn(input, get_cost_fn, get_opt_fn)()
+        self.train_op = get_opt_fn().apply_gradients(gradients, name='train_op')
+        return []
+
+
+class Once(Model):
+    def optimizer(self):
+        return Doubled(super(Once, self).optimizer())
+
+
+class Print(Callback):
+    def _after_train(self):
+        print('w', self.trainer.sess.run('w:0'))
+
+
+one = BatchData(DataFromList([[[1., 0.], 3.]] * 4, shuffle=False), 4)
+launch_train_with_config(
+    TrainConfig(model=Once(), dataflow=one, max_epoch=1, steps_per_epoch=1, extra_callbacks=[],
+                callbacks=[Print(), RunOp(lambda: tf.no_op()).set_chief_only(False)]), Mine())
+try:
+    SyncMultiGPUReplicatedBuilder([0, 1], True, 'cpu')
+except NotImplementedError as error:
+    print(error)
+try:
+    class Images(MonitorBase):
+        def process_image(self, name, val):
+            pass
+except NotImplementedError as error:
+    print(error)
+""",
+    )
+    assert "w [1.8 1. ]" in printed  # 1 + 2 * 0.1 * 2 * (3 - 1)
+    assert "SyncMultiGPUReplicatedBuilder(towers=...) has no counterpart" in printed
+    assert "process_image is never called. Override process_summary" in printed

@@ -149,9 +149,8 @@ class SVHNDigit(_Random, datasets.SVHNDigit):
     def get_per_pixel_mean(names: Any = ("train", "test", "extra")) -> Any:
         """Returns the mean of all images of the parts, an array [32, 32, 3]."""
         parts = [datasets.SVHNDigit(name, False, get_dataset_path("svhn_data")) for name in names]
-        return np.average(
-            [part.get_per_pixel_mean() for part in parts], axis=0, weights=list(map(len, parts))
-        )
+        means = [part.get_per_pixel_mean() for part in parts]
+        return np.average(means, axis=0, weights=list(map(len, parts)))
 
 
 class Caltech101Silhouettes(_Random, datasets.Caltech101Silhouettes):

@@ -12,7 +12,7 @@ from typing import Any
 import towerpack_callbacks as callbacks
 from towerpack_callbacks.monitors import TFEventWriter as EventWriter
 
-from ..._errors import NoCounterpartError
+from ..._errors import NoCounterpartError, page
 from ..._resolve import resolve
 from ..utils import logger
 from ._old_callback import Callback
@@ -36,6 +36,8 @@ class MonitorBase(callbacks.Monitor, Callback):
     def __init_subclass__(cls, **arguments: Any) -> None:
         """Wraps `process_scalar(self, name, val)` to accept the step, which Towerpack passes, too."""
         super().__init_subclass__(**arguments)
+        for method in {"process_event", "process_image"}.intersection(vars(cls)):
+            raise NoCounterpartError(f"{method} is never called. Override process_summary: {page('#names')}.")
         for method in ("process_scalar", "process_summary"):
             function = vars(cls).get(method)
             if function is not None and function.__code__.co_argcount < _WITH_STEP[method]:

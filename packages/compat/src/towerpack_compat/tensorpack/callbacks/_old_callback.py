@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import repeat
 from operator import attrgetter
 from typing import Any
 
@@ -34,7 +35,7 @@ class Callback(callbacks.Callback):
 
     def set_chief_only(self, v: bool = True) -> Callback:
         """Sets `chief_only`, and returns the callback."""
-        self._chief_only = v
+        self.chief_only = v
         return self
 
     def before_train(self) -> None:
@@ -87,6 +88,9 @@ class Callback(callbacks.Callback):
             return towers.training()[0].get_tensor(name)
 
 
+callbacks.Callback.set_chief_only = Callback.set_chief_only  # type: ignore[attr-defined]
+
+
 class CallbackToHook(tf.train.SessionRunHook):
     """Wraps `before_run` and `after_run` of a callback in a session hook.
 
@@ -129,8 +133,7 @@ def SimpleMovingAverage(tensors: Sequence[str], window_size: int) -> callbacks.P
         tensors: names of scalar tensors.
         window_size: the number of steps.
     """
-    average = callbacks.SimpleMovingAverage(tensors, window_size)
-    return callbacks.PeriodicTrigger(average, every_k_steps=window_size)
+    return callbacks.PeriodicTrigger(callbacks.SimpleMovingAverage(tensors, window_size), window_size)
 
 
 def TensorPrinter(names: Sequence[str]) -> callbacks.ProcessTensors:
@@ -140,12 +143,7 @@ def TensorPrinter(names: Sequence[str]) -> callbacks.ProcessTensors:
         names: names of tensors.
     """
     full = [get_op_tensor_name(name)[1] for name in names]
-
-    def log(*values: Any) -> None:
-        for name, value in zip(full, values):
-            logger.info("%s: %s", name, value)
-
-    return callbacks.ProcessTensors(names, log)
+    return callbacks.ProcessTensors(names, lambda *new: [*map(logger.info, repeat("%s: %s"), full, new)])
 
 
 def averages(graph: tf.Graph) -> list[callbacks.MovingAverageSummary]:

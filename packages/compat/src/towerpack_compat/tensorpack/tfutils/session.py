@@ -301,9 +301,7 @@ def SmartInit(obj: Any, *, ignore_mismatch: bool = False) -> SessionInit:
     return (SaverRestoreRelaxed if ignore_mismatch else SaverRestore)(path)
 
 
-def get_model_loader(filename: str) -> SessionInit:
-    """Returns `SmartInit(filename)`."""
-    return SmartInit(filename)
+get_model_loader = SmartInit
 
 
 def device_name(number: int) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import abc
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,7 +9,7 @@ import tensorflow.compat.v1 as tf
 
 import towerpack_trainers as trainers
 from towerpack_inputsource import InputSource
-from towerpack_trainers import distributed
+from towerpack_trainers import distributed, optimize
 
 from ... import horovod
 from ..models import tensorpack_rules
@@ -22,6 +21,7 @@ __all__ = [
     "AsyncMultiGPUTrainer",
     "HorovodTrainer",
     "NoOpTrainer",
+    "ProxyOptimizer",
     "QueueInputTrainer",
     "SimpleTrainer",
     "SingleCostTrainer",
@@ -31,8 +31,16 @@ __all__ = [
 ]
 
 
-class SingleCostTrainer(TowerTrainer, abc.ABC):
-    """Trains with one cost and one optimizer; subclasses create the builder that places the towers."""
+class ProxyOptimizer(optimize.ProxyOptimizer):
+    """Forwards all calls to another optimizer, `self._opt`; a subclass adds work before or after them."""
+
+    def __init__(self, opt: tf.train.Optimizer, name: str = "ProxyOptimizer") -> None:
+        super().__init__(opt)
+        self._opt = opt
+
+
+class SingleCostTrainer(TowerTrainer):
+    """Trains with one cost and one optimizer; subclasses override `_setup_graph`, or `_make_builder`."""
 
     def setup_graph(  # type: ignore[override]
         self,
@@ -62,9 +70,15 @@ class SingleCostTrainer(TowerTrainer, abc.ABC):
             self.train_op = builder.build(get_cost_fn.inner, input.get_input_tensors, get_opt_fn)
         return list(builder.callbacks())
 
-    @abc.abstractmethod
     def _make_builder(self) -> Any:
         """Returns the builder that places the towers."""
+        raise NotImplementedError
+
+    def _make_get_grad_fn(self, input: Any, get_cost_fn: Any, get_opt_fn: Any) -> Callable[[], Any]:
+        """Returns a function that builds a replica, and returns its gradients with their variables."""
+        return lambda: trainers.FilterNoneGrad().process(
+            get_opt_fn().compute_gradients(get_cost_fn(*input.get_input_tensors()))
+        )
 
 
 class SimpleTrainer(SingleCostTrainer):
