@@ -34,8 +34,8 @@ ROUNDS, EPOCHS = _rounds.shorter(5), 3
 STEPS, BATCH = _rounds.shorter(1000, 100), 32
 STEPS_A_CALL = 100
 
-DEFAULT = "trainer, default callbacks and monitors, steps_per_run=1"
-NOT_RECORDED = "trainer, the same without averages, steps_per_run=1"
+RECORDED = "trainer, default callbacks and monitors"
+NOT_RECORDED = "trainer, the same without averages"
 # A hundredth of a step of LeNet (`digits.py`).
 RECORDING = 6.5  # microseconds
 BARE, LIMIT = "bare make_callable", "bare, in a loop within the graph"
@@ -207,9 +207,9 @@ def our_loops() -> dict[str, Callable[[], float]]:
         "trainer, no callbacks, steps_per_run=1": looped(**nothing, **single),
         "trainer, ten idle callbacks": looped(ten_idle, **nothing),
         "trainer, ten idle callbacks, steps_per_run=1": looped(ten_idle, **nothing, **single),
-        "trainer, default callbacks and monitors": looped(),
-        DEFAULT: looped(**single),
-        NOT_RECORDED: looped(without_averages, extra_callbacks=[], **single),
+        RECORDED: looped(),
+        NOT_RECORDED: looped(without_averages, extra_callbacks=[]),
+        "trainer, default callbacks and monitors, steps_per_run=1": looped(**single),
         "trainer, ten callbacks that fetch the loss": looped(
             lambda: [FetchCost() for _ in range(10)], **nothing
         ),
@@ -340,17 +340,17 @@ def main() -> None:
     for name, limit in {
         "trainer, no callbacks, steps_per_run=1": 15,
         "trainer, ten idle callbacks, steps_per_run=1": 20,
-        DEFAULT: 40,
+        "trainer, default callbacks and monitors, steps_per_run=1": 40,
         "trainer, ten callbacks that fetch the loss": 60,
     }.items():
         verdicts.at_most(name, added(figures[name], figures[BARE]), limit, ".1f")
-    by_round = added(figures[DEFAULT], figures[NOT_RECORDED])
+    by_round = added(figures[RECORDED], figures[NOT_RECORDED])
     verdicts.at_most("microseconds that the average of the cost adds", by_round, RECORDING, ".1f")
     print("the bare step looped within the graph / a trainer's step, several in a call")
     for name in ("trainer, no callbacks", "trainer, ten idle callbacks", "trainer, steps_per_run=100"):
         verdicts.at_least(name, _rounds.ratios(figures[LIMIT], figures[name]), 0.98)
-    name = "trainer, default callbacks and monitors"
-    verdicts.untargeted(f"{name}, which also average the cost", _rounds.ratios(figures[LIMIT], figures[name]))
+    by_round = _rounds.ratios(figures[LIMIT], figures[RECORDED])
+    verdicts.untargeted(f"{RECORDED}, which also average the cost", by_round)
     verdicts.at_most("milliseconds of an epoch of one step", [value / 1e3 for value in epoch], 2)
     judge_flows(verdicts, figures)
     verdicts.leave()

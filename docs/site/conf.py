@@ -10,7 +10,7 @@ import sys
 import tempfile
 import textwrap
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from functools import cache
 from importlib.metadata import metadata
 from itertools import chain
@@ -190,6 +190,20 @@ def _stubs(app: Any) -> None:
         stubs.write(Path(app.srcdir), _DESCRIBED)
 
 
+def _bases(app: Any, name: str, described: type, options: object, bases: list[Any]) -> None:
+    """Replaces private base classes by the public ones above them."""
+    found = dict.fromkeys(public for base in bases for public in _public(base))
+    bases[:] = [base for base in found if base is not object] or [object]
+
+
+def _public(base: Any) -> Iterator[Any]:
+    if not getattr(base, "__name__", "").startswith("_"):
+        yield base
+    else:
+        for above in base.__bases__:
+            yield from _public(above)
+
+
 def _links_of_sources(app: Any, name: str, template: str, context: dict[str, Any], doctree: object) -> None:
     """Corrects links from sources to names: viewcode has one module for all names of a file."""
     if name.startswith("_modules/"):
@@ -226,5 +240,6 @@ def setup(app: Any) -> None:
     app.connect("source-read", _pages)
     app.connect("autodoc-process-docstring", _docstrings, priority=400)
     app.connect("autodoc-process-signature", signatures.as_written)
+    app.connect("autodoc-process-bases", _bases)
     app.connect("missing-reference", signatures.full_name(_DESCRIBED), priority=100)  # before intersphinx
     app.connect("missing-reference", inventories.missing, priority=900)  # after it

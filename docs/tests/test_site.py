@@ -112,6 +112,22 @@ def test_each_public_class_and_function_has_a_page(conf):
     assert missing == []
 
 
+def test_private_bases_are_not_shown(conf):
+    class Callback:
+        pass
+
+    class _Runner(Callback):
+        pass
+
+    class _Alone:
+        pass
+
+    shown = [_Runner], [_Alone], [_Runner, Callback, _Alone]
+    for bases in shown:
+        conf["_bases"](None, "towerpack_callbacks.InferenceRunner", None, None, bases)
+    assert shown == ([Callback], [object], [Callback])
+
+
 def test_sources_link_names_where_they_are_described(conf):
     context = {
         "body": '<a href="../reference/generated/towerpack_x.Saver.html#towerpack_x.files.Saver.save">'
