@@ -19,6 +19,7 @@ from towerpack_trainers import (
     gpu_session_config,
 )
 from towerpack_trainers.session import create_session
+from towerpack_trainers.towers import _devices
 
 ONEDNN = "TF_MKL_OPTIMIZE_PRIMITIVE_MEMUSE"
 
@@ -48,6 +49,27 @@ def test_defaults():
 def test_small_machines_have_one_thread_inside_each_op(monkeypatch, cores, threads):
     monkeypatch.setattr(os, "cpu_count", lambda: cores)
     assert default_session_config().intra_op_parallelism_threads == threads
+
+
+def a_product(x):
+    return tf.nn.relu(x @ tf.get_variable("w", [1, 2]))
+
+
+def a_convolution(x):
+    return tf.nn.conv1d(x[None], tf.get_variable("w", [1, 1, 2]), 1, "SAME")
+
+
+@pytest.mark.parametrize("make", [a_product, a_convolution])
+@pytest.mark.parametrize(("cores", "gpus"), [(4, 0), (4, 1), (5, 0)])
+def test_ops_of_small_networks_are_kept_apart(configure, kit, monkeypatch, make, cores, gpus):
+    class Net(kit.Line):
+        def build_graph(self, x, y):
+            return super().build_graph(x, y) + 0 * tf.reduce_sum(make(x[:, None]))
+
+    monkeypatch.setattr(os, "cpu_count", lambda: cores)
+    monkeypatch.setattr(_devices, "get_num_gpu", lambda: gpus)
+    rewriting = SimpleTrainer(configure(model=Net()))._session_config().graph_options.rewrite_options
+    assert (rewriting.remapping == rewriting.OFF) == (make is a_product and cores <= 4 and not gpus)
 
 
 @pytest.mark.parametrize(("own", "then"), [(None, "false"), ("true", "true")])

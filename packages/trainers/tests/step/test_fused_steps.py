@@ -381,15 +381,29 @@ def test_steps_run_one_by_one_first(calls):
     assert last.counters == (129, 130, 130)
 
 
-@pytest.mark.parametrize(("several", "one"), [(1.0, 1.1), (1.3, 1.0), (1.0, 1.5)])
-def test_several_threads_run_the_steps_only_if_they_gain_much(several, one):
-    trial = SpeedTrial(2)
+@pytest.mark.parametrize("similar", [1.02, 1.2])
+@pytest.mark.parametrize(("several", "one"), [(1.0, 1.01), (1.0, 1.1), (1.3, 1.0), (1.0, 1.5)])
+def test_several_threads_run_the_steps_only_if_they_gain_enough(several, one, similar):
+    trial = SpeedTrial(2, similar)
     for _ in range(SpeedTrial.SINGLES):
         trial.note_single(2e-3)
     while trial.is_faster is None:
         trial.note_several((several, one)[trial.next_way] * 1e-2, 10)
     assert trial.is_faster
-    assert trial.fastest_way == (0 if one > 1.2 * several else 1)
+    assert trial.fastest_way == (0 if one > similar * several else 1)
+
+
+def test_the_processor_that_a_flow_needs_is_left_to_it(configure, kit, fused, monkeypatch):
+    similar, make = [], _fused_steps._ManySteps
+
+    def noted(calls, spare, about):
+        similar.append(about)
+        return make(calls, spare, about)
+
+    monkeypatch.setattr(_fused_steps, "_ManySteps", noted)
+    train(configure, kit)
+    own_trainer(Last()).train()
+    assert fused and similar == [1.2, 1.02]
 
 
 def test_single_steps_are_kept_if_they_are_faster(fused, monkeypatch):
@@ -621,8 +635,8 @@ def test_the_choice_is_repeated(calls, monkeypatch):
     class Decided(SpeedTrial):
         is_faster = property(lambda trial: trial.verdict)
 
-        def __init__(self, ways):
-            super().__init__(ways)
+        def __init__(self, ways, similar):
+            super().__init__(ways, similar)
             self.verdict = next(verdicts, True)
 
     monkeypatch.setattr(_fused_steps, "SpeedTrial", Decided)

@@ -49,7 +49,7 @@ from ..session import (
     seed_data,
 )
 from ..step import HookedSession, PrologueOps, TrainingSteps, check_position, choose_steps
-from ..towers._devices import add_thread_pools, configure_process, default_session_config, devices_of_towers
+from ..towers._devices import configure_process, session_config_of_trainer
 from ..towers._predictor import Predictor, make_predictor
 
 __all__ = ["Trainer"]
@@ -182,13 +182,9 @@ class Trainer(metaclass=_BuiltInGraph):
         return ()
 
     def _session_config(self) -> tf.ConfigProto:
-        devices = [*self.devices, *devices_of_towers(self.graph)]
         if self.config.session_config is not None:
             return self.config.session_config
-        options = default_session_config(devices)
-        if options.intra_op_parallelism_threads == 1 and not self.processes.single_steps:
-            add_thread_pools(options)
-        return options
+        return session_config_of_trainer(self.graph, self.devices, not self.processes.single_steps)
 
     def register_callback(self, callback: Callback) -> None:
         """Adds a callback that runs after the trainer's own ones and before the user's.

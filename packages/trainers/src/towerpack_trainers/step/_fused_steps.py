@@ -112,8 +112,8 @@ _BLOCK = 10
 _LONGEST_STEP = 0.02  # seconds
 _ABOUT_EQUAL = 1.02
 # Two threads that pass small ops to each other keep two processors busy. The trial does not show that these
-# are missing elsewhere: its datapoints were made before.
-_SIMILAR = 1.2
+# are missing in the thread that makes small datapoints: those of the trial were made before.
+_SIMILAR_WITH_INPUT = 1.2
 
 
 @final
@@ -127,6 +127,7 @@ class SpeedTrial:
     Args:
         ways: the number of ways to make several steps, which take turns; each has fewer threads than the one
             before.
+        similar: a way with fewer threads is preferred if it takes up to this multiple of the shortest time.
 
     Attributes:
         SINGLES: the number of single steps before calls of several steps are tried.
@@ -136,7 +137,8 @@ class SpeedTrial:
     SINGLES: ClassVar[int] = _WARM_UP + _COMPARED
     MOST_STEPS: ClassVar[int] = _BLOCK
 
-    def __init__(self, ways: int = 1) -> None:
+    def __init__(self, ways: int = 1, similar: float = _ABOUT_EQUAL) -> None:
+        self._similar = similar
         self._is_faster: bool | None = None
         self._singles: list[float] = []
         self._shortest = [math.inf] * ways
@@ -155,7 +157,7 @@ class SpeedTrial:
     @property
     def fastest_way(self) -> int:
         """The number of the fastest way so far; of several about as fast, that with the fewest threads."""
-        longest = _SIMILAR * min(self._shortest)
+        longest = self._similar * min(self._shortest)
         return max(way for way, seconds in enumerate(self._shortest) if seconds <= longest)
 
     @property
@@ -255,8 +257,7 @@ class FusedSteps:
     def __init__(
         self, default: DefaultStep, copies: StepCopies, stacked: StackedInput | None, pools: int
     ) -> None:
-        self.default, self._pools = default, pools
-        self._ends_early = stacked is None
+        self.default, self._pools, self._stacks = default, pools, stacked is not None
         with copies.graph.as_default(), tf.name_scope(None), tf.control_dependencies(None):
             self._limit = limit = tf.placeholder(tf.int32, [], "fused_steps_limit")
             if stacked is not None:
@@ -311,7 +312,11 @@ class FusedSteps:
         ]
         return StepCalls(
             compile_step(sess, self.default.done, self.default.values),
-            run_many=_ManySteps(many, _SPARE if self._ends_early else 1),
+            run_many=(
+                _ManySteps(many, 1, _SIMILAR_WITH_INPUT)
+                if self._stacks
+                else _ManySteps(many, _SPARE, _ABOUT_EQUAL)
+            ),
         )
 
 
@@ -322,10 +327,11 @@ class _ManySteps:
     Args:
         calls: ways to make the same session call; it takes a limit and returns the number of steps.
         spare: the limit, as a multiple of the number of steps that fill the longest call.
+        similar: see `SpeedTrial`.
     """
 
-    def __init__(self, calls: Sequence[Callable[..., list[Any]]], spare: int) -> None:
-        self._calls, self._spare = calls, spare
+    def __init__(self, calls: Sequence[Callable[..., list[Any]]], spare: int, similar: float) -> None:
+        self._calls, self._spare, self._similar = calls, spare, similar
         self._seconds_per_step = _ASSUMED_STEP
         self._singles_until_trial = _SINGLES_UNTIL_TRIAL
         self._several_until_trial = self._several_left = _SEVERAL_UNTIL_TRIAL
@@ -344,7 +350,7 @@ class _ManySteps:
         return 0 if limit < _FEWEST else self._run(min(limit, most))
 
     def _begin_trial(self) -> None:
-        self._trial = SpeedTrial(len(self._calls))
+        self._trial = SpeedTrial(len(self._calls), self._similar)
         self._since: float | None = None
 
     def _time_single(self) -> None:
