@@ -16,6 +16,7 @@ from towerpack_layers import Conv2D, FullyConnected
 from .._errors import ConfigError
 from ..config import TrainConfig
 from ..distributed import MissingExtraError
+from ..optimize import GlobalNormClip, apply_grad_processors
 from ._policy_evaluator import PolicyEvaluator
 from ._policy_model import Categorical, DiagonalGaussian, Distribution, MultiCategorical, PolicyModel
 from ._q_model import QModel, dueling
@@ -234,15 +235,18 @@ def _convolved(space: Any, observation: tf.Tensor) -> tf.Tensor:
     return x
 
 
-def _hidden(x: tf.Tensor, units: Sequence[int], activation: Callable[[tf.Tensor], tf.Tensor]) -> tf.Tensor:
+def _hidden(
+    x: tf.Tensor, units: Sequence[int], activation: Callable[[tf.Tensor], tf.Tensor], initializer: Any = None
+) -> tf.Tensor:
     for number, count in enumerate(units):
-        x = FullyConnected(f"hidden{number}", x, count, activation=activation)
+        x = FullyConnected(f"hidden{number}", x, count, activation=activation, kernel_initializer=initializer)
     return x
 
 
-def _decayed(learning_rate: float, end: float, updates: int) -> tf.train.Optimizer:
+def _decayed(learning_rate: float, end: float, updates: int, epsilon: float = 1e-8) -> tf.train.Optimizer:
     step = tf.train.get_or_create_global_step()
-    return tf.train.AdamOptimizer(tf.train.polynomial_decay(learning_rate, step, updates, end))
+    rate = tf.train.polynomial_decay(learning_rate, step, updates, end)
+    return tf.train.AdamOptimizer(rate, epsilon=epsilon)
 
 
 @final
@@ -250,7 +254,9 @@ class DefaultPolicyModel(PolicyModel):
     """The policy of `PPOTrainer.for_env`: networks by the spaces, and Adam.
 
     Vectors have separate networks for policy and values, with tanh. For pictures, both share the convolutions
-    of Mnih et al. 2015, or one 3x3 convolution if a side is shorter than 36 pixels.
+    of Mnih et al. 2015, or one 3x3 convolution if a side is shorter than 36 pixels. Initial weights are
+    orthogonal, and small in the last layer of the policy, so that all actions are about equally likely.
+    Gradients are clipped to a norm of 0.5 (Huang et al. 2022, "The 37 implementation details of PPO").
 
     Args:
         observation_space: the space of one observation: a `Discrete`, or a `Box` of any rank.
@@ -279,17 +285,19 @@ class DefaultPolicyModel(PolicyModel):
     def policy(self, observation: tf.Tensor) -> tuple[Distribution, tf.Tensor]:
         """Adds the networks; see `PolicyModel`."""
         space, units = self.observation_space, self._settings.units
+        orthogonal = tf.orthogonal_initializer
         if _is_picture(space):
-            x = _hidden(_convolved(space, observation), units, tf.nn.relu)
+            x = _hidden(_convolved(space, observation), units, tf.nn.relu, orthogonal(2**0.5))
             units = ()
         else:
             x = _numbers(space, observation)
 
-        def network(name: str, outputs: int) -> tf.Tensor:
+        def network(name: str, outputs: int, gain: float = 0.01) -> tf.Tensor:
             with tf.variable_scope(name):
-                return FullyConnected("output", _hidden(x, units, tf.nn.tanh), outputs)
+                hidden = _hidden(x, units, tf.nn.tanh, orthogonal(2**0.5))
+                return FullyConnected("output", hidden, outputs, kernel_initializer=orthogonal(gain))
 
-        value = network("value", 1)[:, 0]
+        value = network("value", 1, gain=1.0)[:, 0]
         choices = self._action.choices
         if isinstance(choices, int):
             return Categorical(network("policy", choices)), value
@@ -301,9 +309,11 @@ class DefaultPolicyModel(PolicyModel):
         return DiagonalGaussian(mean, spread), value
 
     def optimizer(self) -> tf.train.Optimizer:
-        """Returns Adam, with a learning rate that decreases linearly to 0."""
+        """Returns Adam with clipped gradients and a learning rate that decreases linearly to 0."""
         settings = self._settings
-        return _decayed(settings.learning_rate, 0.0, settings.iterations * settings.updates_per_iteration)
+        updates = settings.iterations * settings.updates_per_iteration
+        adam = _decayed(settings.learning_rate, 0.0, updates, epsilon=1e-5)
+        return apply_grad_processors(adam, [GlobalNormClip(0.5)])
 
 
 @final
@@ -417,7 +427,7 @@ def config_for_env(
         evaluation_episodes: the number of episodes in an evaluation; 0: no evaluations.
         config: further arguments of `TrainConfig`, which replace these; callbacks come after these.
     """
-    in_epoch = min(iterations_per_epoch, iterations)
+    in_epoch = max(1, min(iterations_per_epoch, iterations // EVALUATIONS))
     epochs = iterations // in_epoch
     made = TrainConfig(**{"steps_per_epoch": in_epoch * updates, "max_epoch": epochs, **config})
     callbacks: list[Callback] = []
