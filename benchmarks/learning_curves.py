@@ -98,7 +98,7 @@ def drawn(curves: dict[str, list[Curve]]) -> str:
     """Returns an SVG with the mean and the range of the curves of each subject."""
     left, top, width, height, most = 46, 12, 560, 240, 500
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {left + width + 14} {top + height + 62}" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {left + width + 34} {top + height + 62}" '
         'role="img" font-family="system-ui, sans-serif" font-size="13" fill="#777">',
         "<title>Mean return on CartPole by steps of the environments, five seeds</title>",
     ]
