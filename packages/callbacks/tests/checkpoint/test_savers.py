@@ -1,5 +1,9 @@
 """The checkpoints that savers write and keep in a training."""
 
+import contextlib
+import itertools
+import threading
+
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
@@ -13,6 +17,7 @@ from towerpack_callbacks import (
     PeriodicTrigger,
 )
 from towerpack_callbacks.checkpoint import (
+    _run_writer,
     all_checkpoints,
     latest_checkpoint,
     read_checkpoint,
@@ -55,6 +60,29 @@ def test_several_savers_with_one_directory_count_their_own(line):
     assert states["PeriodicTrigger(ModelSaver)#2"] == {"steps": [12, 18, 24]}
     for path in all_checkpoints(line.log_dir):
         read_checkpoint(path)
+
+
+def test_of_two_checkpoints_of_one_step_the_later_one_remains(line, monkeypatch):
+    alone_in, calls, later_is_written = _run_writer._alone_in, itertools.count(), threading.Event()
+
+    @contextlib.contextmanager
+    def with_a_slow_first_one(directory):
+        first = next(calls) == 0
+        if first:
+            later_is_written.wait(0.2)
+        with alone_in(directory):
+            yield
+        if not first:
+            later_is_written.set()
+
+    savers = [
+        PeriodicTrigger(ModelSaver(), every_k_epochs=2),
+        PeriodicTrigger(ModelSaver(), every_k_epochs=2),
+    ]
+    monkeypatch.setattr(_run_writer, "_alone_in", with_a_slow_first_one)
+    line.run(savers, max_epoch=2)
+    states = read_checkpoint(line.log_dir).state["callbacks"]
+    assert states["PeriodicTrigger(ModelSaver)"] == states["PeriodicTrigger(ModelSaver)#2"] == {"steps": [6]}
 
 
 def test_several_savers_continue_with_their_checkpoints(straight_line, tmp_path):

@@ -2,7 +2,6 @@
 
 import errno
 import gc
-import inspect
 import subprocess
 import sys
 import threading
@@ -11,7 +10,7 @@ import pytest
 
 from towerpack_callbacks.writing import BackgroundJob, BackgroundWriter, Batches
 
-MODULE = inspect.getsourcefile(BackgroundWriter)
+MODULE = BackgroundWriter.__module__
 CAPACITY = 10_000
 
 
@@ -132,9 +131,9 @@ def test_too_many_items_wait_for_room_and_keep_their_order():
 @pytest.mark.slow
 def test_an_exit_by_an_exception_waits_for_submitted_calls(tmp_path):
     program = f"""
-import runpy, threading
-Writer = runpy.run_path({MODULE!r})["BackgroundWriter"]
-writer = Writer("test")
+import threading
+from {MODULE} import BackgroundWriter
+writer = BackgroundWriter("test")
 writer.submit(lambda: threading.Event().wait(0.2))
 writer.submit(lambda: open({str(tmp_path / "written")!r}, "w").write("last value"))
 raise SystemExit("left by an exception")
@@ -147,8 +146,8 @@ raise SystemExit("left by an exception")
 @pytest.mark.slow
 def test_a_thread_that_outlives_the_main_one_still_writes_in_order(tmp_path):
     program = f"""
-import runpy, threading
-names = runpy.run_path({MODULE!r})
+import threading
+from {MODULE} import BackgroundJob, BackgroundWriter
 done = []
 
 def train():
@@ -164,7 +163,7 @@ def train():
     job.wait()
     open({str(tmp_path / "written")!r}, "w").write(repr(done))
 
-writer, job = names["BackgroundWriter"]("test"), names["BackgroundJob"]("test", print)
+writer, job = BackgroundWriter("test"), BackgroundJob("test", print)
 writer.submit(lambda: done.append(0))
 threading.Thread(target=train).start()
 """

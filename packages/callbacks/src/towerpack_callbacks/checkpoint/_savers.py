@@ -264,6 +264,9 @@ class ModelSaver(Callback):
         step = self._saved_step = self.global_step
         if self._others:
             self._steps = sorted(self._retention.choose([*self._own_steps(), step], self._values))
+        for other in self._others:
+            if other._saved_step == step and other._writer is not None:
+                other._writer.wait()  # the state of the later one has the steps of both, and must remain
         writer.save(checkpoint_name(step), lambda path: self._finish(path, step))
         self.trainer.loop.spend("save", time.monotonic() - began)
 
