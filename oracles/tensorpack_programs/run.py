@@ -22,32 +22,28 @@ import time
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from made_data import make
 from python_run import run_python
 
 HERE = Path(__file__).parent
 WAYS = {"as it is": "runs", "after migrate": "migrated"}
+FOLDERS = {**WAYS, "first step": "first"}
 
 
 def main() -> int:
     """Runs the programs, and returns 1 if one failed that Tensorpack itself can run."""
     options = _options()
     folder = Path(options.folder or tempfile.mkdtemp()).resolve()
-    make(folder / "data")
-    (folder / "weights").mkdir(exist_ok=True)
-    programs = tomllib.loads((HERE / "programs.toml").read_text(encoding="utf-8"))
-    shared = programs.pop("shared")
     ways = [way for way in WAYS if options.way in (None, way)]
     failed = dict.fromkeys(ways, 0)
     columns = ["program", *(f"runs {way}" for way in ways), "figure", "seconds"]
     print(f"| {' | '.join(columns)} |\n|{' --- |' * len(columns)}", flush=True)
-    for name, program in programs.items():
+    for name, program in read_programs(folder).items():
         if not re.search(options.only, name):
             continue
-        written = [part for text in program.get("arguments", []) for part in shared.get(text, [text])]
-        program = {"steps": options.steps, **program, "arguments": written}
+        program = {"steps": options.steps, **program}
         cells, figures, seconds = [], [], []
         for way in ways:
             start = time.monotonic()
@@ -76,9 +72,34 @@ def _options() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _result(name: str, program: Mapping[str, Any], examples: Path, folder: Path, way: str) -> tuple[str, str]:
-    """Runs a program, and returns the cell of the table and the figure, or "" without one."""
-    runs, data = folder / WAYS[way], folder / "data"
+def read_programs(folder: Path) -> dict[str, dict[str, Any]]:
+    """Makes the data of the programs in a folder, and returns the programs by name."""
+    make(folder / "data")
+    (folder / "weights").mkdir(exist_ok=True)
+    programs = tomllib.loads((HERE / "programs.toml").read_text(encoding="utf-8"))
+    shared = programs.pop("shared")
+    for program in programs.values():
+        written = [part for text in program.get("arguments", []) for part in shared.get(text, [text])]
+        program["arguments"] = written
+    return programs
+
+
+class Prepared(NamedTuple):
+    """A program that can run: its command, its folder, and how its preparation failed, or ""."""
+
+    command: list[str]
+    place: Path
+    data: Path
+    settings: dict[str, str]
+    marks: int
+    failure: str
+
+
+def prepare_program(
+    name: str, program: Mapping[str, Any], examples: Path, folder: Path, way: str
+) -> Prepared:
+    """Makes the folder and the weights of a program, and migrates it if the way says so."""
+    runs, data = folder / FOLDERS[way], folder / "data"
     place = runs / re.sub("[/#]", "-", name)
     place.mkdir(parents=True, exist_ok=True)
     marks, inside, migrated = 0, name.partition("/")[0], folder / "programs"
@@ -95,6 +116,12 @@ def _result(name: str, program: Mapping[str, Any], examples: Path, folder: Path,
     command = [str(examples / name.partition("#")[0]), *arguments]
     said = _make_weights(made, command, place, data)
     settings = {"CUDA_VISIBLE_DEVICES": program["gpus"]} if "gpus" in program else {}
+    return Prepared(command, place, data, settings, marks, said)
+
+
+def _result(name: str, program: Mapping[str, Any], examples: Path, folder: Path, way: str) -> tuple[str, str]:
+    """Runs a program, and returns the cell of the table and the figure, or "" without one."""
+    command, place, data, settings, marks, said = prepare_program(name, program, examples, folder, way)
     steps = str(program["steps"])
     if way == "as it is":
         command = ["-m", "towerpack_compat", "run", "--dry-run", steps, *command]

@@ -1,7 +1,8 @@
 """Compares towerpack-compat with Tensorpack 0.11, which it installs into an environment of its own.
 
 `python run.py FOLDER [CHECKOUT]` computes all cases by both, and prints each difference and a table. With a
-checkout of Tensorpack, its unit tests run by towerpack-compat as well.
+checkout of Tensorpack, its unit tests run by towerpack-compat as well, and the first steps of its examples by
+both, beside the same TensorFlow.
 """
 
 from __future__ import annotations
@@ -41,25 +42,30 @@ PACKAGES += (
 def main(folder: Path, checkout: str | None) -> int:
     """Computes, compares, and returns the exit status."""
     theirs, ours = folder / "theirs", folder / "ours"
-    python = _environment(folder / "tensorpack")
+    opencv = f"opencv-python-headless=={version('opencv-python-headless')}"
+    python = _environment(folder / "tensorpack", "tensorpack==0.11", opencv)
     _compute(python, theirs)
     _compute(sys.executable, ours, "--other", str(theirs))
     _compute(python, theirs, "--other", str(ours), "--only", "exchanged")
     status = subprocess.run([sys.executable, HERE / "compare.py", theirs, ours]).returncode
     if checkout is not None:
-        tests = HERE.parent / "tensorpack_programs" / "unit_tests.py"
-        status |= subprocess.run([sys.executable, tests, checkout]).returncode
+        programs = HERE.parent / "tensorpack_programs"
+        status |= subprocess.run([sys.executable, programs / "unit_tests.py", checkout]).returncode
+        wheels = [each for each in (HERE.parents[1] / "packages").iterdir() if each.is_dir()]
+        same = _environment(folder / "towerpack", opencv, *wheels)
+        command = [sys.executable, programs / "first_step.py", f"{checkout}/examples", python, "--ours", same]
+        status |= subprocess.run([*command, "--folder", folder / "programs"]).returncode
     return status
 
 
-def _environment(place: Path) -> str:
+def _environment(place: Path, *alone: str | Path) -> str:
+    """Makes an environment, whose last packages are installed without their dependencies."""
     uv, python = find_uv_bin(), str(place / "bin" / "python")
     if not place.exists():
         subprocess.run([uv, "venv", "--quiet", "--python", sys.executable, place], check=True)
         install = [uv, "pip", "install", "--quiet", "--python", python]
         subprocess.run([*install, *PACKAGES], check=True)
-        opencv = f"opencv-python-headless=={version('opencv-python-headless')}"
-        subprocess.run([*install, "--no-deps", "tensorpack==0.11", opencv], check=True)
+        subprocess.run([*install, "--no-deps", *alone], check=True)
     return python
 
 
