@@ -86,6 +86,7 @@ def timed(call: Callable[[], object], steps_a_call: int = 1) -> Callable[[], flo
 def session_loops() -> dict[str, Callable[[], float]]:
     """TensorFlow's own ways to run a graph."""
     import tensorflow.compat.v1 as tf
+    from tensorflow.core.protobuf.rewriter_config_pb2 import RewriterConfig
 
     from towerpack_trainers import default_session_config
     from towerpack_trainers.step._copies_of_step import StepCopies
@@ -93,6 +94,7 @@ def session_loops() -> dict[str, Callable[[], float]]:
 
     config = default_session_config()
     configure_process(config)  # as trainers do: building a loop would give TensorFlow the wrong threads
+    config.graph_options.rewrite_options.remapping = RewriterConfig.OFF  # as trainers do without convolutions
     graph = tf.Graph()
     with graph.as_default(), tf.variable_scope("", use_resource=True):
         inputs = mlp_inputs(tf)
