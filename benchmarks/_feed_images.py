@@ -215,7 +215,7 @@ def webdataset() -> Iterable[Any]:
     data = (
         wds.WebDataset(shards, shardshuffle=len(shards), resampled=True)
         .shuffle(100)
-        .map(lambda sample: torch.from_numpy(load_bytes(sample["jpg"], np.random.mtrand._rand)))
+        .map(lambda sample: {"image": torch.from_numpy(load_bytes(sample["jpg"], np.random.mtrand._rand))})
         .batched(BATCH, partial=False)
     )
     return torch_loader(data, batch_size=None, shuffle=False, drop_last=False)
