@@ -1,13 +1,15 @@
 """The files outside the wheels import modules and names that exist; benchmarks import private ones, too."""
 
 import ast
+import functools
 from itertools import chain
 
 import pytest
 from source_files import ROOT
 
 SOURCES = {path.name: path for path in ROOT.glob("packages/*/src/towerpack_*")}
-FOLDERS = ["benchmarks", "examples", "integration_tests", "mutants", "oracles"]
+# Type checkers read those of examples (editors.py).
+FOLDERS = ["benchmarks", "integration_tests", "mutants", "oracles"]
 
 
 def source_of(module):
@@ -17,6 +19,7 @@ def source_of(module):
     return next((file for file in (path.with_suffix(".py"), path / "__init__.py") if file.is_file()), None)
 
 
+@functools.cache
 def names_of(file):
     """Returns the names that a module binds, or its stub for those that are imported on use."""
     bound = set()

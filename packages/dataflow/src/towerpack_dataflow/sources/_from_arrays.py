@@ -13,7 +13,7 @@ from ..flow._epoch import Epoch
 from ..flow._node import Effect
 from ._from_iterable import DataFromList
 
-__all__ = ["ArrayRows", "DataFromArrays", "only_values"]
+__all__ = ["ArrayRows", "DataFromArrays", "common_length", "kind_and_keys", "only_values"]
 
 _WITHOUT_MEANING = frozenset({np.ndarray, np.memmap, np.matrix, np.recarray})
 
@@ -65,23 +65,51 @@ class DataFromArrays(DataFromList):
         self._lst.gather(self._order(epoch).indices(wanted) if self._shuffle else wanted, out)
 
 
+def kind_and_keys(components: Any, flow: str) -> tuple[type[Any], list[Any]]:
+    """Returns the type of a flow's datapoints, and the keys of their components.
+
+    Args:
+        components: a list, tuple or dict of arrays.
+        flow: the flow's name, for messages.
+
+    Raises:
+        ArgumentTypeError: `components` is something else.
+    """
+    if isinstance(components, Mapping):
+        return dict, list(components)
+    if isinstance(components, (list, tuple)):
+        return type(components), list(range(len(components)))
+    raise ArgumentTypeError(
+        f"{flow} takes a list, tuple or dict of arrays, one for each component; "
+        f"received {type(components).__name__}"
+    )
+
+
+def common_length(lengths: Mapping[Any, int], flow: str) -> int:
+    """Returns the length that all components have.
+
+    Args:
+        lengths: the length of each component, by key.
+        flow: the flow's name, for messages.
+
+    Raises:
+        ArgumentError: the components differ in length, or there are none.
+    """
+    if len(set(lengths.values())) != 1:
+        found = ", ".join(f"{length} in {key!r}" for key, length in lengths.items()) or "no component"
+        raise ArgumentError(f"{flow} takes components of one length; received {found}")
+    return next(iter(lengths.values()))
+
+
 class ArrayRows(Sequence[Any]):
     """A sequence of datapoints over components."""
 
     def __init__(self, components: Any) -> None:
-        if not isinstance(components, (list, tuple, Mapping)):
-            raise ArgumentTypeError(
-                "DataFromArrays takes a list, tuple or dict of arrays, one for each component; "
-                f"received {type(components).__name__}"
-            )
-        keys = list(components if isinstance(components, Mapping) else range(len(components)))
-        self._kind = kind = dict if isinstance(components, Mapping) else type(components)
+        kind, keys = kind_and_keys(components, "DataFromArrays")
+        self._kind = kind
         self._components = [_Component(key, components[key]) for key in keys]
         lengths = {component.key: len(component) for component in self._components}
-        if len(set(lengths.values())) != 1:
-            found = ", ".join(f"{length} in {key!r}" for key, length in lengths.items()) or "no component"
-            raise ArgumentError(f"DataFromArrays takes components of one length; received {found}")
-        self._length = next(iter(lengths.values()))
+        self._length = common_length(lengths, "DataFromArrays")
         self.__qualname__ = f"{kind.__name__} of {len(components)} of length {self._length}"
 
     def __len__(self) -> int:

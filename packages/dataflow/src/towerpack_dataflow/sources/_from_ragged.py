@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar, final
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from .._errors import ArgumentError, ArgumentTypeError
 from ..flow._columns import assembled
 from ..flow._node import Effect
-from ._from_arrays import only_values
+from ._from_arrays import common_length, kind_and_keys, only_values
 from ._from_iterable import DataFromList
 
 __all__ = ["DataFromRagged", "RaggedRows", "takes_ragged_rows", "with_ragged_rows"]
@@ -73,17 +73,12 @@ class _Parts(Sequence[Any]):
     """A sequence of datapoints over components."""
 
     def __init__(self, values: Any, offsets: Any, dtype: np.dtype | None) -> None:
-        if not isinstance(values, (list, tuple, Mapping)):
-            raise ArgumentTypeError(
-                "DataFromRagged takes a list, tuple or dict of arrays, one for each component; "
-                f"received {type(values).__name__}"
-            )
-        self.kind = kind = dict if isinstance(values, Mapping) else type(values)
-        self.keys = list(values if isinstance(values, Mapping) else range(len(values)))
+        self.kind, self.keys = kind_and_keys(values, "DataFromRagged")
         self._arrays = [_plain(key, values[key]) for key in self.keys]
         self._dtype = dtype
-        self.offsets = _checked(offsets, {key: len(array) for key, array in zip(self.keys, self._arrays)})
-        self.__qualname__ = f"{kind.__name__} of {len(values)} in {len(self)} parts"
+        lengths = {key: len(array) for key, array in zip(self.keys, self._arrays)}
+        self.offsets = _checked(offsets, common_length(lengths, "DataFromRagged"))
+        self.__qualname__ = f"{self.kind.__name__} of {len(values)} in {len(self)} parts"
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -157,17 +152,13 @@ def _plain(key: Any, values: Any) -> np.ndarray:
     return np.asarray(array)  # a slice of a memmap costs ten times as much
 
 
-def _checked(offsets: Any, lengths: dict[Any, int]) -> np.ndarray:
+def _checked(offsets: Any, length: int) -> np.ndarray:
     array = np.asarray(offsets)
     if array.ndim != 1 or array.dtype.kind not in "iu":
         raise ArgumentTypeError(
             f"offsets is a list or array of integers; received {array.dtype} of shape {array.shape}"
         )
-    if len(set(lengths.values())) != 1:
-        found = ", ".join(f"{length} in {key!r}" for key, length in lengths.items()) or "no component"
-        raise ArgumentError(f"DataFromRagged takes components of one length; received {found}")
     array = array.astype(np.int64)
-    (length,) = set(lengths.values())
     if not array.size or array[0] != 0 or array[-1] != length or (np.diff(array) < 0).any():
         found = f"{len(array)} from {array[0]} to {array[-1]}" if array.size else "none"
         raise ArgumentError(

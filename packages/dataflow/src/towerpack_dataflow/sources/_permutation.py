@@ -6,7 +6,7 @@ from typing import final
 
 import numpy as np
 
-__all__ = ["Permutation", "table_of"]
+__all__ = ["Permutation"]
 
 # Below this a real permutation costs under a millisecond; above it, the computed one is good enough.
 _TABLE_SIZE = 2**16
@@ -15,11 +15,6 @@ _WINDOW = 256
 _AHEAD = 4096  # twenty small operations of NumPy cost the same for a few numbers and for thousands
 _MIX = np.uint64(0xD6E8FEB86659FD93)  # an odd multiplier with evenly spread bits
 _HALF = np.uint64(32)
-
-
-def table_of(size: int, rng: np.random.Generator) -> np.ndarray | None:
-    """Returns the numbers of a small `Permutation` in their order; `None` for a large one."""
-    return rng.permutation(size) if size <= _TABLE_SIZE else None
 
 
 @final
@@ -45,7 +40,7 @@ class Permutation:
         """Draws the order, or the keys to compute it from."""
         self._size = size
         self._window: tuple[int, list[int]] = (0, [])
-        self._table = table_of(size, rng)
+        self._table = rng.permutation(size) if size <= _TABLE_SIZE else None
         if self._table is not None:
             return
         self._ahead: tuple[range, np.ndarray] = (range(0), np.empty(0, np.intp))
@@ -54,6 +49,11 @@ class Permutation:
         self._low_bits = np.uint64(bits // 2)
         self._low_mask = np.uint64(2 ** (bits // 2) - 1)
         self._high_mask = np.uint64(2 ** (bits - bits // 2) - 1)
+
+    @property
+    def is_table(self) -> bool:
+        """Whether all numbers are drawn already."""
+        return self._table is not None
 
     def index_range(self, start: int, stop: int) -> list[int]:
         """Returns the numbers at positions `start` to `stop - 1`."""

@@ -19,6 +19,7 @@ from towerpack_dataflow import (
     ShardData,
     StateError,
 )
+from towerpack_dataflow.sources import _permutation
 from towerpack_dataflow.testing import check_dataflow
 
 LENGTHS = [int(number) for number in np.random.default_rng(0).integers(1, 30, 101)]
@@ -58,6 +59,19 @@ def test_each_datapoint_comes_once_and_batches_differ_between_epochs(kind, lengt
         assert len(batches) == len(flow)
         assert sorted(number for batch in batches for number in members(batch)) == list(range(len(lengths)))
     assert [leaf.index for leaf in flow.trace(0, 2).sources()] == members(flow.datapoint(2, 0))
+
+
+@pytest.mark.parametrize("kind", BOTH)
+def test_orders_of_large_classes_are_computed_where_they_are_needed(kind, monkeypatch):
+    monkeypatch.setattr(_permutation, "_TABLE_SIZE", 3)
+    lengths = [3] * 40 + [7] * 3 + [9]
+    flow = BOTH[kind](numbered(lengths), lengths)
+    flow.seed(1)
+    first, second = list(flow), list(flow)
+    for batches in (first, second):
+        assert sorted(number for batch in batches for number in members(batch)) == list(range(len(lengths)))
+    assert first != second
+    assert [flow.datapoint(0, index) for index in range(len(flow))] == first
 
 
 def test_epochs_differ_and_unshuffled_ones_do_not():

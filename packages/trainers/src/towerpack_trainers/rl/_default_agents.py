@@ -22,7 +22,6 @@ from ._policy_model import Categorical, DiagonalGaussian, Distribution, MultiCat
 from ._q_model import QModel, dueling
 
 __all__ = [
-    "EVALUATIONS",
     "DQNSettings",
     "DefaultPolicyModel",
     "DefaultQModel",
@@ -36,8 +35,7 @@ __all__ = [
 EnvMaker: TypeAlias = Callable[[int], Any]
 """Makes the given number of environments, as one `gymnasium.vector.VectorEnv`."""
 
-EVALUATIONS = 20
-"""The approximate number of evaluations in a training."""
+_EVALUATIONS = 20  # about as many in a training
 
 
 def _name(env: str | EnvMaker) -> str:
@@ -427,7 +425,7 @@ def config_for_env(
         evaluation_episodes: the number of episodes in an evaluation; 0: no evaluations.
         config: further arguments of `TrainConfig`, which replace these; callbacks come after these.
     """
-    in_epoch = max(1, min(iterations_per_epoch, iterations // EVALUATIONS))
+    in_epoch = max(1, min(iterations_per_epoch, iterations // _EVALUATIONS))
     epochs = iterations // in_epoch
     made = TrainConfig(**{"steps_per_epoch": in_epoch * updates, "max_epoch": epochs, **config})
     callbacks: list[Callback] = []
@@ -435,7 +433,7 @@ def config_for_env(
         evaluator = PolicyEvaluator(
             lambda: vector_envs(env, evaluation_episodes), evaluation_episodes, seed=1_000_000
         )
-        callbacks.append(PeriodicTrigger(evaluator, every_k_epochs=max(1, epochs // EVALUATIONS)))
+        callbacks.append(PeriodicTrigger(evaluator, every_k_epochs=max(1, epochs // _EVALUATIONS)))
         if made.log_dir is not None:
             callbacks.append(MaxSaver("evaluation_mean_return"))
     return attrs.evolve(made, callbacks=[*callbacks, *made.callbacks])

@@ -22,7 +22,6 @@ from ..towers._model_desc import ModelDesc
 from ..towers._predictor import Predictor
 from ._acting import AgentTrainer, Collector
 from ._default_agents import (
-    EVALUATIONS,
     DefaultQModel,
     DQNSettings,
     EnvMaker,
@@ -503,8 +502,7 @@ class DQNTrainer(AgentTrainer):
         if config.get("model") is None:
             config["model"] = DefaultQModel.of(envs, use)
         options = {"n_step": use.n_step, "gamma": use.gamma, "frame_stack": use.frame_stack}
-        iterations_per_epoch = max(1, use.iterations // EVALUATIONS)
-        plan = use.iterations, use.updates, iterations_per_epoch
+        plan = use.iterations, use.updates, use.iterations
         return cls(
             config_for_env(env, *plan, evaluation_episodes, {"seed": seed, **config}),
             envs,

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..._errors import ArgumentError
 from ...flow._epoch import Epoch
-from ...sources._permutation import Permutation, table_of
+from ...sources._permutation import Permutation
 
 __all__ = ["EpochPlan", "Plan"]
 
@@ -114,10 +114,9 @@ class EpochPlan:
     def _draw(self, number: int) -> None:
         """Draws the order of a class."""
         first, stop = self._plan.bounds[number : number + 2].tolist()
-        rng = self._epoch.rng(number)
-        table = table_of(stop - first, rng)
-        if table is None:
-            self._large[number] = Permutation(stop - first, rng)
+        order = Permutation(stop - first, self._epoch.rng(number))
+        if order.is_table:
+            self._exchanges[first:stop] = first + order.indices(range(stop - first))
         else:
-            self._exchanges[first:stop] = first + table
+            self._large[number] = order
         self._drawn[number] = True
