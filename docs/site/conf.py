@@ -13,7 +13,8 @@ from collections import Counter
 from collections.abc import Collection, Iterator
 from functools import cache
 from importlib.metadata import metadata
-from itertools import chain
+from itertools import chain, groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -84,11 +85,12 @@ _ELSEWHERE = json.loads((Path(__file__).parent / "elsewhere.json").read_text(enc
 
 def _pages(app: Any, name: str, source: list[str]) -> None:
     """Writes the pages' own Markdown as MyST has it, with links to where the site has their targets."""
-    lines, fence = [], ""
+    # Lines with whether they are prose: a link may begin in one line and end in the next.
+    kinds, fence = [], ""
     for line in source[0].split("\n"):
         if name == "index" and _PATTERN.fullmatch(line) and not any(Path(app.srcdir).glob(f"{line}.md")):
             continue  # Sphinx warns of patterns that nothing matches
-        mark = _FENCE.match(line)
+        mark, prose = _FENCE.match(line), False
         if mark and not fence:
             fence, line = mark[1], _OPTIONS.sub(_opened, line)
         elif mark and mark[1].startswith(fence) and not line.strip(" `~"):
@@ -97,9 +99,13 @@ def _pages(app: Any, name: str, source: list[str]) -> None:
             # In the page itself, where its colours follow the theme.
             line = (Path(app.srcdir, name).parent / drawing[1]).read_text(encoding="utf-8")
             line = f"```{{raw}} html\n{line}```"
-        elif not fence:
-            line = _LINK.sub(lambda link: _linked(link, name), line)
-        lines.append(line)
+        else:
+            prose = not fence
+        kinds.append((prose, line))
+    lines = []
+    for prose, group in groupby(kinds, key=itemgetter(0)):
+        text = "\n".join(line for _, line in group)
+        lines += (_LINK.sub(lambda link: _linked(link, name), text) if prose else text).split("\n")
     if name == "decisions/README":
         lines += ["", "```{toctree}", ":hidden:", ":glob:", "", "[0-9]*", "```"]
     if (Path(app.srcdir) / f"{name}.ipynb").exists():

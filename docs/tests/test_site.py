@@ -51,6 +51,10 @@ def test_links_lead_to_where_the_site_has_a_page(written, page, link, expected):
     assert written(page, f"x {link} y") == f"x {expected} y"
 
 
+def test_a_link_may_begin_in_one_line_and_end_in_the_next(written):
+    assert written("figures", "a [b\nc](../docs/rl.md#d) e") == "a [b\nc](rl.md#d) e"
+
+
 def test_code_is_left_alone_and_loses_what_says_how_it_is_run(written):
     rest = "\n```\n````markdown\n```\n[a](b)\n````\n[a](x.md)"
     text = f"```{{.python continuation}}\nf[0](x)\n```\n```bash not-run: why{rest}"
