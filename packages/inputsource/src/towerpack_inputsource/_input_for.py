@@ -40,12 +40,12 @@ class _Head(NamedTuple):
     """The measured datapoints of a flow, to be given first.
 
     Attributes:
-        given: each datapoint, with the flow's position after it.
+        given: the datapoints, or blocks of them, each with the flow's position after each of its datapoints.
         seconds: processor time per datapoint; 0 if unknown.
         error: the exception that the flow raised instead of the next datapoint; raised at that position.
     """
 
-    given: list[tuple[Any, Any]]
+    given: list[tuple[Any, list[Any]]]
     seconds: float
     error: Exception | None
 
@@ -70,7 +70,7 @@ class MeasuredFlow:
         self._reason_to_stay = reason_to_stay
         self._now = flow
         self._lent = self._decided = False
-        self._held: Any = None  # the position while datapoints of the head are given
+        self._held: list[Any] | None = None  # the positions while datapoints of the head are given
 
     def __repr__(self) -> str:
         return repr(self._now)
@@ -108,7 +108,7 @@ class MeasuredFlow:
 
     def state_dict(self) -> Any:
         """Returns the position after the last given datapoint: the same with and without a worker."""
-        return self._now.state_dict() if self._held is None else self._held
+        return self._now.state_dict() if self._held is None else self._held[-1]
 
     def load_state_dict(self, state: Any) -> None:
         """Makes the next pass start at a position."""
@@ -117,74 +117,59 @@ class MeasuredFlow:
 
     def __iter__(self) -> Iterator[Any]:
         self._held = None
-        if self._decided:
-            return iter(self._now)
-        self._decided = True
-        rest = iter(self._now)
-        origin = self._now.state_dict()
-        head = self._measure(rest)
-        if head.error is None and head.seconds >= _HOLDS_UP_STEPS:
-            rest = self._beside_steps(rest, head.seconds)
-        self._held = origin
-        return self._pass(head, rest)
+        datapoints = iter(self._now)
+        return datapoints if self._decided else self._measured(datapoints, in_blocks=False)
 
     def iter_blocks(self, most: int, first: int) -> Iterator[Any] | None:
         """Starts the next pass in blocks, if the flow makes them; see `DataFlow.iter_blocks`."""
         self._held = None
         blocks = None if self.in_worker else self.reads.iter_blocks(most, first)
-        if blocks is None or self._decided:
-            return blocks
-        self._decided = True
-        return self._measured_blocks(blocks)
+        return blocks if blocks is None or self._decided else self._measured(blocks, in_blocks=True)
 
     def last_states(self, count: int) -> list[Any]:
-        """Returns the positions after each of the last `count` datapoints."""
-        states: list[Any] = self._now.last_states(count)
+        """Returns the positions after each of the last `count` datapoints of a block."""
+        states: list[Any] = self._now.last_states(count) if self._held is None else self._held[-count:]
         return states
 
-    def _measured_blocks(self, blocks: Iterator[Any]) -> Iterator[Any]:
-        given, measured, seconds = 0, 0, 0.0
-        while given < _MOST_TO_MEASURE:
-            began = time.thread_time()
-            block = next(blocks, None)
-            if block is None:
-                return
-            count = len(next(iter(_components(block))))
-            if given:  # the first one opens files and imports modules
-                measured, seconds = measured + count, seconds + time.thread_time() - began
-            given += count
-            yield block
-        if measured and seconds >= _HOLDS_UP_STEPS * measured:
-            rest = self._beside_steps(iter(()), seconds / measured)
-            if self.in_worker:
-                yield from map(_block_of, rest)
-                return
-        yield from blocks
+    def _measured(self, items: Iterator[Any], in_blocks: bool) -> Iterator[Any]:
+        """Returns a pass of datapoints, or of blocks of them, whose rest may come from a worker."""
+        self._decided = True
+        origin = self._now.state_dict()
+        head, rest = self._measure(items, in_blocks), items
+        if head.error is None and head.seconds >= _HOLDS_UP_STEPS:
+            rest = self._beside_steps(items, head.seconds)
+            if in_blocks and self.in_worker:
+                rest = map(_block_of, rest)
+        self._held = [origin]
+        return self._pass(head, rest)
 
     def _pass(self, head: _Head, rest: Iterator[Any]) -> Iterator[Any]:
-        for datapoint, position in head.given:
-            self._held = position
-            yield datapoint
+        for item, positions in head.given:
+            self._held = positions
+            yield item
         if head.error is not None:
             raise head.error
         self._held = None
         yield from rest
 
-    def _measure(self, datapoints: Iterator[Any]) -> _Head:
-        given: list[tuple[Any, Any]] = []
+    def _measure(self, items: Iterator[Any], in_blocks: bool) -> _Head:
+        given: list[tuple[Any, list[Any]]] = []
+        count = first = 0
         begin = computed = done = 0.0
         error = None
         try:
-            for datapoint in datapoints:
-                given.append((datapoint, self._now.state_dict()))
+            for item in items:
+                positions = self._now.last_states(_length(item)) if in_blocks else [self._now.state_dict()]
+                given.append((item, positions))
+                count += len(positions)
                 done = time.thread_time()
                 if len(given) == 1:  # the first one opens files and imports modules
-                    begin, computed = time.perf_counter(), done
-                if len(given) >= _MOST_TO_MEASURE or time.perf_counter() - begin > _SECONDS_TO_MEASURE:
+                    begin, computed, first = time.perf_counter(), done, count
+                if count >= _MOST_TO_MEASURE or time.perf_counter() - begin > _SECONDS_TO_MEASURE:
                     break
         except Exception as caught:
             error = caught
-        seconds = (done - computed) / (len(given) - 1) if len(given) > 1 else 0.0
+        seconds = (done - computed) / (count - first) if count > first else 0.0
         return _Head(given, seconds, error)
 
     def _beside_steps(self, rest: Iterator[Any], seconds: float) -> Iterator[Any]:
@@ -205,6 +190,10 @@ class MeasuredFlow:
 
 def _components(datapoint: Any) -> Iterable[Any]:
     return datapoint.values() if isinstance(datapoint, Mapping) else datapoint
+
+
+def _length(block: Any) -> int:
+    return len(next(iter(_components(block))))
 
 
 def _block_of(datapoint: Any) -> Any:

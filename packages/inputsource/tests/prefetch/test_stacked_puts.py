@@ -5,9 +5,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from towerpack_dataflow import BatchData, DataFromArrays, DataFromList, MapData
-from towerpack_inputsource import DatapointTypeError
-from towerpack_inputsource.prefetch import Activity, BufferClosed, FlowReader, PrefetchLoop
+from towerpack_dataflow import (
+    BatchData,
+    DataFromArrays,
+    DataFromGenerator,
+    DataFromList,
+    FilterData,
+    LocallyShuffleData,
+    MapData,
+    ProxyDataFlow,
+)
+from towerpack_inputsource import DatapointTypeError, input_for
+from towerpack_inputsource.prefetch import (
+    Activity,
+    BufferClosed,
+    FlowReader,
+    PrefetchLoop,
+    needs_no_training,
+)
 from towerpack_inputsource.prefetch._put_collector import PutCollector
 from towerpack_inputsource.specs import Component, compile_check
 from towerpack_inputsource.testing import FlowFailure, ListFlow
@@ -157,12 +172,30 @@ def batches(size, batch_size=3, values=None):
 INTS = compile_check([Component("x", np.dtype(np.int64), (None, None))])
 
 
-@given(st.integers(3, 80), st.integers(2, 16), st.integers(0, 25))
-def test_blocks_of_a_flow_arrive_as_its_datapoints_do(size, most, start):
+def points(size):
+    return MapData(DataFromList([[number] for number in range(size)]), lambda point: [np.int64(point[0])])
+
+
+def measured(size):
+    return input_for(BatchData(points(size), 3))._flow
+
+
+FLOWS = {
+    "arrays": batches,
+    "map": lambda size: BatchData(points(size), 3),
+    "filter": lambda size: BatchData(FilterData(points(size), lambda point: point[0] % 4), 3, remainder=True),
+    "shuffle": lambda size: BatchData(LocallyShuffleData(points(size), 5), 3),
+    "measured": measured,
+}
+
+
+@pytest.mark.parametrize("flow_of", FLOWS.values(), ids=FLOWS)
+@given(st.integers(4, 80), st.integers(2, 16), st.integers(0, 25))
+def test_blocks_of_a_flow_arrive_as_its_datapoints_do(flow_of, size, most, start):
     def read(check_block):
-        flow = batches(size)
+        flow = flow_of(size)
         flow.seed(5)
-        flow.load_state_dict({**flow.state_dict(), "index": min(start, len(flow))})
+        flow.load_state_dict({**flow.state_dict(), "index": min(start, size // 6)})
         stacks = Stacks(flow, most, infinite=True, check_block=check_block)
         for _ in stacks.loop.puts():
             if len(stacks.values) > 60:
@@ -171,6 +204,18 @@ def test_blocks_of_a_flow_arrive_as_its_datapoints_do(size, most, start):
         return values, [stacks.loop.position(count) for count in range(60)]
 
     assert read(INTS) == read(None)
+
+
+def test_flows_that_wait_for_no_step():
+    class Own(ProxyDataFlow):
+        def __iter__(self):
+            yield from self.ds
+
+    filtered = FilterData(points(4), bool)
+    for flow in ([[1]], points(4), filtered, BatchData(filtered, 2), measured(4)):
+        assert needs_no_training(flow)
+    for flow in (DataFromGenerator(lambda: iter([[1]])), Own(points(4)), BatchData(Own(points(4)), 2)):
+        assert not needs_no_training(flow)
 
 
 def test_a_flow_may_leave_its_blocks_between_passes():

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from time import perf_counter
 from typing import Any
 
 from .. import _argument_checks as arguments
 from .._errors import ArgumentError
-from ..flow._columns import Blocks, Columns, alone
-from ..flow._epoch import Epoch
+from ..flow._columns import Blocks, Columns, alone, block_of, datapoint_size
+from ..flow._epoch import Epoch, as_lists
+from ..flow._resume_marks import Marks
 from ..flow._trace import Origin
 from ..flow._tree_fingerprint import known_length
 from ..flow._user_code import record_origin
@@ -21,6 +24,8 @@ __all__ = ["BatchData"]
 
 # Larger blocks leave the processor's cache before they are used.
 _BYTES_OF_BLOCK = 2**18
+# A step may wait for the first batch of a block.
+_LONGEST_BLOCK = 2e-3  # seconds
 _NOT_COPIED = frozenset({"_memory", "_read_only"})
 
 
@@ -141,7 +146,7 @@ class BatchData(ProxyDataFlow):
 
     def _divided(self, columns: Columns, epoch: Epoch, start: int, most: int) -> Iterator[Any]:
         """Yields batches of which several are written by one call."""
-        for block, count in self._gathered_blocks(columns, epoch, start, most, 1):
+        for block, count, _ in self._gathered_blocks(columns, epoch, start, most, 1):
             frozen = self._read_only  # views of what is frozen now are, too
             rows = list(_values(self._finished(block)))
             for number in range(count):
@@ -149,9 +154,12 @@ class BatchData(ProxyDataFlow):
                 yield batch if frozen else self._finished(batch)
 
     def _blocks(self, epoch: Epoch, start: int, most: int, first: int) -> Blocks | None:
-        columns = self._columns_below()
-        if columns is None or type(self._own_memory()) is not BufferPool:
+        if self._use_list or type(self._own_memory()) is not BufferPool:
             return None
+        columns = self._columns_below()
+        if columns is None:
+            collates = type(self)._collated is BatchData._collated and not self.live
+            return self._collated_blocks(epoch, start, most, first) if collates else None
         most = min(most, columns.most_at_once(self._batch_size, _BYTES_OF_BLOCK))
         return self._gathered_blocks(columns, epoch, start, most, min(first, most)) if most > 1 else None
 
@@ -162,12 +170,12 @@ class BatchData(ProxyDataFlow):
             for wanted in self._index_ranges(epoch, start, most, first):
                 whole = wanted[: len(wanted) // size * size]
                 if whole and (rows := columns.gathered(below, whole)) is not None:
-                    yield columns.divided(rows, size), len(whole) // size
+                    yield columns.divided(rows, size), len(whole) // size, ()
                     wanted = wanted[len(whole) :]
                 for low in range(0, len(wanted), size):  # a smaller batch, or those around one that fails
                     numbers = wanted[low : low + size]
                     batch = columns.batch(below, numbers, columns.empty(len(numbers)))
-                    yield alone(self._stacked(below, numbers) if batch is None else batch), 1
+                    yield alone(self._stacked(below, numbers) if batch is None else batch), 1, ()
         except Exception as error:
             record_origin(error, self)
             raise
@@ -192,22 +200,56 @@ class BatchData(ProxyDataFlow):
 
     def _collated(self, epoch: Epoch, start: int) -> Iterator[Any]:
         first = self._first(epoch, start)
-        collator = self._collator(first)
+        collator = Collator(self._batch_size, self._use_list, self._own_memory(), first)
         try:
-            for datapoint in self.ds._datapoints(self._below(epoch), first):
-                collator.add(datapoint)
-                del datapoint  # its memory is for the next one
-                if collator.full:
-                    yield self._finished(collator.take())
+            datapoints = iter(self.ds._datapoints(self._below(epoch), first))
+            while collator.extend(datapoints, self._batch_size):
+                yield self._finished(collator.take())
             if self._remainder and collator.count:
                 yield self._finished(collator.take())
         except Exception as error:
             record_origin(error, self)
             raise
 
-    def _collator(self, first: int) -> Collator:
-        """Returns what builds the batches of a pass; `first` is the number of its first datapoint."""
-        return Collator(self._batch_size, self._use_list, self._own_memory(), first)
+    def _collated_blocks(self, epoch: Epoch, start: int, most: int, first: int) -> Blocks:
+        """Yields blocks of batches that are built together, as many as take little time."""
+        number, size, count = self._first(epoch, start), self._batch_size, first
+        try:
+            datapoints = iter(self.ds._datapoints(self._below(epoch), number))
+            following: list[Any] = []  # the first datapoint of the next block, if it was read already
+            while True:
+                deadline = perf_counter() + _LONGEST_BLOCK
+                following = following or list(islice(datapoints, 1))
+                if not following:
+                    return
+                together = min(count, max(_BYTES_OF_BLOCK // max(size * datapoint_size(following[0]), 1), 1))
+                collator = Collator(size * together, memory=self._own_memory(), number=number)
+                marks: list[Marks] = []
+                try:
+                    collator.add(following.pop())
+                    while collator.extend(datapoints, size * (len(marks) + 1)):
+                        marks.append(as_lists(epoch.marks))
+                        if len(marks) == together or perf_counter() > deadline:
+                            break
+                        following = list(islice(datapoints, 1))
+                        if not following or not collator.offer(following[0]):
+                            break
+                        following.clear()
+                except Exception:
+                    if marks:
+                        yield self._finished(block_of(collator.take(), size, len(marks))), len(marks), marks
+                    raise
+                done, rest, rows = len(marks), collator.count % size, collator.take()
+                if done:
+                    yield self._finished(block_of(rows, size, done)), done, marks
+                if rest and self._remainder:
+                    yield self._finished(block_of(rows, rest, 1, size * done)), 1, [as_lists(epoch.marks)]
+                del rows
+                number += size * done
+                count = min(2 * count, most) if done >= together else max(done, 1)
+        except Exception as error:
+            record_origin(error, self)
+            raise
 
     def origins(self, epoch: Epoch, index: int) -> list[Origin]:
         """Returns the datapoints of a batch."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from typing import Any, final
 
 import numpy as np
@@ -144,6 +145,10 @@ def _kind(key: Any, member: Any) -> Any:
     return member.dtype if isinstance(member, np.generic) else number_kind(type(member))
 
 
+_Part = tuple[Any, Any, "tuple[int, ...] | None", "np.dtype | None", Rows, Callable[[int, Any], None]]
+"""Key of a component; type, shape and dtype of the values that are assigned to rows; a method for others."""
+
+
 class ComponentBuilder(ABC):
     """Builds one component of one batch.
 
@@ -163,9 +168,13 @@ class ComponentBuilder(ABC):
             UnlikeError: the value does not match those before it.
         """
 
+    def _part(self) -> _Part:
+        """Returns the way to add a value in the loop over datapoints, whose time is that of its calls."""
+        return self.key, None, None, None, [], self.put
+
     @abstractmethod
     def finish(self, count: int) -> Any:
-        """Returns the component of the batch, of `count` values."""
+        """Returns the component of the batch: the first `count` values, of which there may be one more."""
 
 
 @final
@@ -184,7 +193,7 @@ class ListBuilder(ComponentBuilder):
 
     def finish(self, count: int) -> list[Any]:
         """Returns the list."""
-        return self._values
+        return self._values[:count]
 
 
 @final
@@ -203,7 +212,7 @@ class _ObjectBuilder(ComponentBuilder):
 
     def finish(self, count: int) -> np.ndarray:
         batch = np.empty(count, object)
-        batch[:] = self._values
+        batch[:] = self._values[:count]
         return batch
 
 
@@ -224,7 +233,7 @@ class _NumberBuilder(ComponentBuilder):
         self._values.append(value)
 
     def finish(self, count: int) -> np.ndarray:
-        return np.array(self._values, NUMBER_DTYPES[self._kind])
+        return np.array(self._values[:count], NUMBER_DTYPES[self._kind])
 
 
 @final
@@ -233,10 +242,11 @@ class ArrayBuilder(ComponentBuilder):
 
     Args:
         key: key of the component.
-        shape: shape of each value.
-        dtype: dtype of each value.
+        first: the first value, an array or a scalar.
 
     Attributes:
+        shape: shape of each value.
+        dtype: dtype of each value.
         buffer: the memory of the component, set by the collator before the first value.
         rows: the target of assignments: the buffer, or an object that copies into it.
         written: called after the last assignment.
@@ -246,11 +256,19 @@ class ArrayBuilder(ComponentBuilder):
     rows: Rows
     written: Callable[[], object]
 
-    def __init__(self, key: Any, shape: tuple[int, ...], dtype: np.dtype) -> None:
+    def __init__(self, key: Any, first: np.ndarray | np.generic) -> None:
         """Creates a builder without a buffer."""
         super().__init__(key)
-        self.shape = shape
-        self.dtype = dtype
+        self._type = type(first)
+        self.shape: tuple[int, ...] = first.shape
+        self.dtype: np.dtype = first.dtype
+
+    def _part(self) -> _Part:
+        if self._type is np.ndarray:
+            return self.key, self._type, self.shape, self.dtype, self.rows, self.put
+        # All scalars of a type of numbers have one dtype; those of other types, such as dates, may not.
+        fixed = self.dtype.kind in "biufc" and issubclass(self._type, np.generic)
+        return self.key, self._type if fixed else None, None, None, self.rows, self.put
 
     def put(self, row: int, value: Any) -> None:
         """Assigns a value to a row of the buffer.
@@ -292,7 +310,7 @@ def builder_for(key: Any, value: Any) -> ComponentBuilder:
         return _NumberBuilder(key, number)
     if not isinstance(value, np.generic):
         value = as_array(key, value)
-    return ArrayBuilder(key, value.shape, value.dtype)
+    return ArrayBuilder(key, value)
 
 
 def _other_type(key: Any, value: Any, before: str) -> str:
@@ -341,7 +359,7 @@ class Collator:
         self._number = number
         self._make = (lambda key, _: ListBuilder(key)) if use_list else make
         self._builders: list[ComponentBuilder] = []
-        self._puts: list[tuple[Any, Callable[[int, Any], None]]] = []
+        self._parts: list[_Part] = []
         self._kind: type[Any] = list
         self.count = 0
 
@@ -356,19 +374,47 @@ class Collator:
         Raises:
             BatchError: the datapoint does not match those before it.
         """
-        row = self.count
-        if row == 0:
-            self._open(datapoint)
-        elif type(datapoint) is not self._kind or len(datapoint) != len(self._builders):
-            raise self._other_outline(datapoint)
+        self.extend(iter((datapoint,)), self.count + 1)
+
+    def offer(self, datapoint: Any) -> bool:
+        """Adds one datapoint if it matches those before it; returns whether it does."""
         try:
-            for key, put in self._puts:
-                put(row, datapoint[key])
-        except KeyError:
-            raise self._other_outline(datapoint) from None
-        except UnlikeError as error:
-            raise self._unlike(str(error)) from None
-        self.count = row + 1
+            self.add(datapoint)
+        except BatchError:
+            return False
+        return True
+
+    def extend(self, datapoints: Iterator[Any], count: int) -> bool:
+        """Adds datapoints up to a number of them in the batch; returns whether there were enough.
+
+        Raises:
+            BatchError: a datapoint does not match those before it.
+            Exception: an error of the iterator.
+        """
+        row, outline, parts = self.count, self._kind, self._parts
+        value: Any
+        for datapoint in islice(datapoints, count - row):
+            if row == 0:
+                self._open(datapoint)
+                outline, parts = self._kind, self._parts
+            elif type(datapoint) is not outline or len(datapoint) != len(parts):
+                raise self._other_outline(datapoint)
+            try:
+                for key, kind, shape, dtype, rows, put in parts:
+                    value = datapoint[key]
+                    if type(value) is not kind:
+                        put(row, value)
+                    elif shape is None or (value.dtype is dtype and value.shape == shape):
+                        rows[row] = value
+                    else:
+                        put(row, value)
+            except KeyError:
+                raise self._other_outline(datapoint) from None
+            except UnlikeError as error:
+                raise self._unlike(str(error)) from None
+            self.count = row = row + 1
+            datapoint = value = None  # its memory is for the next one
+        return row == count
 
     def expect(self, number: int) -> None:
         """Sets the index of the next datapoint in its pass, if it does not follow the last one."""
@@ -379,7 +425,7 @@ class Collator:
         builders = self._builders
         values = [builder.finish(self.count) for builder in builders]
         self._number += self.count
-        self._builders, self._puts = [], []
+        self._builders, self._parts = [], []
         self.count = 0
         return assembled(self._kind, [builder.key for builder in builders], values)
 
@@ -396,8 +442,8 @@ class Collator:
             self._builders = [self._make(key, datapoint[key]) for key in keys]
         except UnlikeError as error:
             raise self._unlike(str(error)) from None
-        self._puts = [(builder.key, builder.put) for builder in self._builders]
         self._allocate([builder for builder in self._builders if isinstance(builder, ArrayBuilder)])
+        self._parts = [builder._part() for builder in self._builders]
 
     def _allocate(self, builders: list[ArrayBuilder]) -> None:
         fields = [((self._size, *builder.shape), builder.dtype) for builder in builders]

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ._epoch import Epoch
+from ._resume_marks import Marks
 
 __all__ = [
     "NUMBER_DTYPES",
@@ -19,6 +20,7 @@ __all__ = [
     "NoColumnsError",
     "alone",
     "assembled",
+    "block_of",
     "cast",
     "castable",
     "datapoint_size",
@@ -32,8 +34,8 @@ __all__ = [
 Field = tuple[tuple[int, ...], np.dtype]
 """Shape and dtype of an array."""
 
-Blocks = Iterator[tuple[Any, int]]
-"""Blocks of datapoints, each with the number of datapoints in it."""
+Blocks = Iterator[tuple[Any, int, Sequence[Marks]]]
+"""Blocks of datapoints, each with their number, and the marks after each of them; no marks: none are left."""
 
 NUMBER_DTYPES = {bool: np.bool_, int: np.int32, float: np.float32, complex: np.complex64}
 """The dtype of Python's numbers in a batch."""
@@ -123,8 +125,18 @@ def assembled(kind: type[Any], keys: Sequence[Any], values: Sequence[Any]) -> An
 
 def alone(batch: Any) -> Any:
     """Returns a block with one batch."""
+    return _changed(batch, lambda rows: rows[None])
+
+
+def block_of(batch: Any, size: int, count: int, first: int = 0) -> Any:
+    """Returns a block of `count` batches, divided from a larger batch from its datapoint `first` on."""
+    stop = first + size * count
+    return _changed(batch, lambda rows: rows[first:stop].reshape(count, size, *rows.shape[1:]))
+
+
+def _changed(batch: Any, change: Callable[[np.ndarray], np.ndarray]) -> Any:
     keyed = isinstance(batch, dict)
-    values = [value[None] for value in (batch.values() if keyed else batch)]
+    values = list(map(change, batch.values() if keyed else batch))
     return assembled(type(batch), list(batch) if keyed else (), values)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, final
 
 import numpy as np
@@ -143,8 +143,9 @@ class Position:
     leave marks.
     """
 
-    __slots__ = ("epoch", "index", "started", "tree")
+    __slots__ = ("block", "epoch", "index", "started", "tree")
 
+    block: Sequence[Marks]
     tree: Any
 
     def __init__(self, epoch: Epoch, index: int = 0) -> None:
@@ -152,12 +153,14 @@ class Position:
         self.epoch = epoch
         self.index = index
         self.started = False
+        self.block = ()  # the marks after each datapoint of the last block, if the flow has marks
         self.tree = None  # the flows as described in states; see `_flow_state`
 
     def finish(self, seed: int | None) -> None:
         """Moves from the last datapoint to the start of the next epoch, with the flow's current seed."""
         self.epoch = self.epoch.following(seed)
         self.index = 0
+        self.block = ()
         self.started = False
 
     def next_pass(self, seed: int | None) -> Position:

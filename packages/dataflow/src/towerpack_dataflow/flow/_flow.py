@@ -298,7 +298,8 @@ class DataFlow:
     def iter_blocks(self, most: int, first: int = 1) -> Iterator[Any] | None:
         """Starts the next pass, like `iter(flow)`, and yields several small datapoints at a time, stacked.
 
-        A block is like a datapoint, with one more axis in front, and is never written to again.
+        A block is like a datapoint, with one more axis in front, and is never written to again. It has fewer
+        datapoints if they take more than about 2 ms together, or have other shapes.
 
         Args:
             most: the maximum number of datapoints in a block.
@@ -320,9 +321,8 @@ class DataFlow:
         return begin_blocks(self, arguments.count("most", most), arguments.count("first", first))
 
     def last_states(self, count: int) -> list[dict[str, Any]]:
-        """Returns the states after each of the last `count` datapoints of the current pass, in order."""
-        state = self.state_dict()
-        return [*({**state, "index": state["index"] - back} for back in range(count - 1, 0, -1)), state]
+        """Returns the states after each of the last `count` datapoints of a block, in order."""
+        return _flow_state.dump_last(self, count)
 
     def __repr__(self) -> str:
         """Shows the tree below, with non-default arguments and the sizes of data."""

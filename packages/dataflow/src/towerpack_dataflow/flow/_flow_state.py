@@ -21,6 +21,7 @@ __all__ = [
     "begin",
     "begin_blocks",
     "dump",
+    "dump_last",
     "lengths",
     "load",
     "load_live",
@@ -116,9 +117,21 @@ def _described(tree: Tree, position: Position) -> dict[str, Any]:
     seeds = {place: node._seed for place, node in tree.below if node._seed is not None}
     if seeds:
         state["seeds"] = seeds
-    if epoch.marks:
-        state["marks"] = as_lists(epoch.marks)
+    # Operators may have read the first datapoint after a block already.
+    if marks := position.block[-1] if position.block else epoch.marks:
+        state["marks"] = as_lists(marks)
     return state
+
+
+def dump_last(flow: Node, count: int) -> list[dict[str, Any]]:
+    """Returns the states after each of the last datapoints of a block."""
+    last = dump(flow)
+    before = [{**last, "index": last["index"] - back} for back in range(count - 1, 0, -1)]
+    for state, marks in zip(before, position_of(flow).block[-count:-1]):
+        state.pop("marks", None)
+        if marks:
+            state["marks"] = as_lists(marks)
+    return [*before, last]
 
 
 def load(flow: Node, state: Mapping[str, Any]) -> Position:
@@ -336,8 +349,9 @@ def _make_ready(flow: Node) -> None:
 def _counted_blocks(flow: Node, position: Position, blocks: Blocks) -> Iterator[Any]:
     """Runs one pass over the root of a tree in blocks, and counts their datapoints."""
     try:
-        for block, count in blocks:
+        for block, count, marks in blocks:
             position.index += count
+            position.block = marks
             yield block
     except Exception as error:
         explain(error, flow, position)

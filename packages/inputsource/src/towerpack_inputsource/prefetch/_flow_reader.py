@@ -123,7 +123,13 @@ def is_live(flow: Any) -> bool:
 
 def needs_no_training(flow: Any) -> bool:
     """Returns whether no datapoint of a flow waits for steps that use earlier ones."""
-    return isinstance(flow, (list, tuple)) or bool(getattr(in_itself(flow), "addressable", False))
+    flow = in_itself(flow)
+    if isinstance(flow, (list, tuple)) or getattr(flow, "addressable", False):
+        return True
+    if not isinstance(flow, DataFlow) or type(flow).__iter__ is not DataFlow.__iter__:
+        return False  # a generator of a user, for example
+    below = flow.children()
+    return bool(below) and all(map(needs_no_training, below))
 
 
 def is_sharded(flow: Any) -> bool | None:
@@ -429,8 +435,8 @@ class FlowReader:
         """Returns the next datapoints as one array per component, stacked, with the position after each.
 
         Returns:
-            None if the next datapoint must be read alone: the flow makes single ones, or this one is invalid
-            or empty.
+            None if the next datapoint must be read alone: the flow makes single ones, this one is alone in
+            its block, or one is invalid or empty.
 
         Raises:
             Exception: the errors of `read`.
@@ -441,8 +447,9 @@ class FlowReader:
         if not self._in_blocks:  # the first datapoint of the next pass
             self._rest.append(block)
             return None
+        components = block.values() if isinstance(block, Mapping) else block
         try:
-            arrays = self._check_block(block)
+            arrays = self._check_block(block) if len(next(iter(components))) > 1 else []
         except DatapointError:
             arrays = []  # the check of each datapoint finds the invalid one
         if not arrays or not all(array.size for array in arrays):
