@@ -99,8 +99,16 @@ def drawn(curves: dict[str, list[Curve]]) -> str:
     left, top, width, height, most = 46, 12, 560, 240, 500
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {left + width + 34} {top + height + 62}" '
-        'role="img" font-family="system-ui, sans-serif" font-size="13" fill="#777">',
-        "<title>Mean return on CartPole by steps of the environments, five seeds</title>",
+        'class="curves" role="img" aria-labelledby="curves-title">',
+        '<title id="curves-title">Mean return on CartPole by steps of the environments, five seeds</title>',
+        "<style>",
+        "  .curves text {",
+        "    font: 13px system-ui, sans-serif; fill: var(--color-foreground-secondary, #4a4d55);",
+        "  }",
+        "  @media (prefers-color-scheme: dark) {",
+        "    .curves text { fill: var(--color-foreground-secondary, #b0b4bd); }",
+        "  }",
+        "</style>",
     ]
 
     def x(steps: float) -> float:

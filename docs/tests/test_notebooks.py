@@ -49,3 +49,34 @@ def test_a_notebook_runs(tmp_path):
     NotebookClient(made, timeout=100, resources={"metadata": {"path": str(tmp_path)}}).execute()
     printed = ["".join(out.text for out in cell.outputs) for cell in made.cells if cell.get("outputs")]
     assert printed == shown
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("widgets", [True, False])
+def test_a_training_in_a_notebook(tmp_path, widgets):
+    readme = (DOCS.parent / "README.md").read_text(encoding="utf-8")
+    quick_start = readme.split("```python\n", 1)[1].split("```", 1)[0]
+    hidden = "" if widgets else "import sys; sys.modules['ipywidgets'] = None\n"
+    assert "SimpleTrainer(config).train()" in quick_start
+    cells = [
+        hidden + quick_start.replace("SimpleTrainer(config).train()", "trainer = SimpleTrainer(config)"),
+        "trainer.explain()",
+        "trainer.train()",
+        "trainer",
+    ]
+    made = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
+    NotebookClient(made, timeout=200, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    _, explained, trained, last = (cell.outputs for cell in made.cells)
+    assert explained[0].data["text/html"].startswith("<pre>SimpleTrainer on one device")
+    assert last[0].data["text/plain"] == "<SimpleTrainer: epoch 5 of 5, step 225, in train_log/quick_start>"
+    streams = [output for output in trained if output.output_type == "stream"]
+    printed, red = ("".join(s.text for s in streams if s.name == name) for name in ("stdout", "stderr"))
+    # TensorFlow prints a line of information when it optimizes the first graph.
+    assert [line for line in red.splitlines() if not line.startswith("I0000")] == []
+    assert printed.startswith("files of this run: train_log/quick_start\n")
+    shown = [output.data for output in trained if output.output_type == "display_data"]
+    [table] = [data["text/html"] for data in shown if "text/html" in data and "<table>" in data["text/html"]]
+    assert [f"<td>{epoch}/5, step {45 * epoch}</td>" in table for epoch in range(1, 6)] == [True] * 5
+    bars = [data for data in shown if "application/vnd.jupyter.widget-view+json" in data]
+    assert len(bars) == widgets
+    assert ("100%" in printed) is not widgets

@@ -13,7 +13,7 @@ def line_after(seconds, max_epoch, epoch_num=2):
     line.begin(loop)
     loop.epoch_num, loop.local_step, loop.global_step = epoch_num, 9, 10 * epoch_num
     line.put("cost", 0.5)
-    return line.take(loop)
+    return line.take(loop).line()
 
 
 @pytest.mark.parametrize(
@@ -34,4 +34,4 @@ def test_no_remaining_time_without_a_last_epoch():
 
 def test_no_remaining_time_before_a_step():
     line = EpochLine(whitelist=[""])
-    assert line.take(LoopState(steps_per_epoch=10, max_epoch=4)) == "epoch 0/4, step 0"
+    assert line.take(LoopState(steps_per_epoch=10, max_epoch=4)).line() == "epoch 0/4, step 0"

@@ -1,6 +1,7 @@
 """The progress bar."""
 
 import logging
+import re
 import sys
 import threading
 
@@ -31,7 +32,7 @@ class Terminal:
     def lines(self):
         """The lines as they stand at the end: a carriage return goes back to the beginning."""
         shown = []
-        for line in self.text.replace("\x1b[A", "").split("\n"):
+        for line in re.sub(r"\x1b\[[\d;]*[Am]", "", self.text).split("\n"):
             screen = ""
             for part in line.split("\r"):
                 screen = part + screen[len(part) :]

@@ -45,6 +45,16 @@ def test_the_loop_and_its_counters(kit, configure):
     ]
 
 
+def test_a_trainer_shows_its_position(configure):
+    trainer = SimpleTrainer(configure(steps_per_epoch=2))
+    before = repr(trainer)
+    trainer.train()
+    place = f", in {trainer.log_dir}" if trainer.log_dir else ""
+    assert before == f"<SimpleTrainer: epoch 0 of 2, step 0{place}>"
+    assert repr(trainer) == f"<SimpleTrainer: epoch 2 of 2, step 4{place}>"
+    assert repr(SimpleTrainer()) == "<SimpleTrainer: without a configuration>"
+
+
 def test_epochs_may_start_anywhere(kit, configure):
     recorder = kit.Recorder()
     SimpleTrainer(configure(callbacks=[recorder], steps_per_epoch=1, starting_epoch=3, max_epoch=4)).train()

@@ -7,15 +7,21 @@ import re
 import shlex
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import final
-
-from tqdm import tqdm
+from typing import NamedTuple, final
 
 from ..callback import LoopState, describe_seconds
 from ..summaries import is_of_input
-from ..writing import LOG, LineFile, cut_lines_after, prepare_lines
+from ..writing import (
+    LOG,
+    LineFile,
+    NotebookTable,
+    cut_lines_after,
+    is_in_notebook,
+    prepare_lines,
+    print_line,
+)
 from ._monitors import Monitor
 
 __all__ = ["EpochLine", "LogFile", "ScalarPrinter"]
@@ -26,8 +32,30 @@ _FEWEST_SECONDS_LEFT = 60.0
 
 
 @final
+class FinishedEpoch(NamedTuple):
+    """A finished epoch.
+
+    Attributes:
+        title: the number of the epoch, the steps, and the remaining time of the run.
+        statistics: the statistics as text, by their names.
+    """
+
+    title: str
+    statistics: Mapping[str, str]
+
+    def line(self, space: str = " ") -> str:
+        """Returns one line; `space` separates a name from its value."""
+        pairs = (f"{name}{space}{value}" for name, value in self.statistics.items())
+        return f"{self.title}{': ' if self.statistics else ''}{'  '.join(pairs)}"
+
+    def row(self) -> dict[str, str]:
+        """Returns the columns of a table."""
+        return {"epoch": self.title.removeprefix("epoch "), **self.statistics}
+
+
+@final
 class EpochLine:
-    """Collects the statistics of an epoch and formats them as one line.
+    """Collects the statistics of an epoch.
 
     Args:
         whitelist: regular expressions; only matching names are shown. None: those that callbacks declare.
@@ -62,15 +90,14 @@ class EpochLine:
         if self._is_shown(name):
             self._latest[name] = value
 
-    def take(self, loop: LoopState) -> str:
-        """Returns the line of the finished epoch and starts the next one."""
+    def take(self, loop: LoopState) -> FinishedEpoch:
+        """Returns the finished epoch and starts the next one."""
         end = "" if loop.max_epoch is None else f"/{loop.max_epoch}"
         shown = sorted(self._latest.items(), key=self._place)
-        scalars = "  ".join(f"{name} {value:.5g}" for name, value in shown)
         acted = f", env_steps {loop.env_steps}" if loop.env_steps else ""
-        done = f"epoch {loop.epoch_num}{end}, step {loop.global_step}{acted}{self._time_left(loop)}"
+        title = f"epoch {loop.epoch_num}{end}, step {loop.global_step}{acted}{self._time_left(loop)}"
         self.clear()
-        return f"{done}{': ' if shown else ''}{scalars}"
+        return FinishedEpoch(title, {name: f"{value:.5g}" for name, value in shown})
 
     def _time_left(self, loop: LoopState) -> str:
         left = loop.steps_left
@@ -101,6 +128,9 @@ class EpochLine:
 class ScalarPrinter(Monitor):
     """Prints one line after each epoch, and messages immediately, to standard error.
 
+    A terminal wraps lines at words and shows titles in colour, unless the variable `NO_COLOR` is set. In a
+    notebook, the lines are the rows of a table that grows, and messages are ordinary output.
+
     The line has the statistics that callbacks declare (`Callback.headlines`: moving averages, evaluations),
     in the order of the callbacks, and the remaining time of the run if that is a minute or more. Statistics
     of the weights and of the input's queue are only in the files.
@@ -125,12 +155,14 @@ class ScalarPrinter(Monitor):
         if verbose and whitelist is None:
             whitelist = [""]  # matches all names
         self._line = EpochLine(whitelist, blacklist)
+        self._table: NotebookTable | None = None
 
     def _setup_graph(self) -> None:
         self._line.clear()
 
     def _before_train(self) -> None:
         self._line.begin(self.trainer.loop)
+        self._table = NotebookTable() if is_in_notebook() else None
 
     def expect(self, headlines: Sequence[str]) -> None:
         self._line.expect(headlines)
@@ -139,15 +171,14 @@ class ScalarPrinter(Monitor):
         self._line.put(name, value)
 
     def process_message(self, text: str) -> None:
-        _print(text)
+        print_line(text)
 
     def _trigger(self) -> None:
-        _print(self._line.take(self.trainer.loop))
-
-
-def _print(line: str) -> None:
-    # By tqdm, so that a progress bar is redrawn below the line.
-    tqdm.write(line, file=sys.stderr)
+        epoch = self._line.take(self.trainer.loop)
+        if self._table is None:
+            print_line(epoch.line("\xa0"), epoch.title)
+        else:
+            self._table.add(epoch.row())
 
 
 _LOGGERS = tuple(
@@ -202,7 +233,7 @@ class LogFile(Monitor):
         self._open().say(text)
 
     def _trigger(self) -> None:
-        self._open().say(self._line.take(self.trainer.loop))
+        self._open().say(self._line.take(self.trainer.loop).line())
 
     def _after_train(self) -> None:
         handler, self._handler = self._handler, None

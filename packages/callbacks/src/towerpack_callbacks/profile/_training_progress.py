@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import io
 import logging
 import statistics
@@ -14,10 +15,10 @@ from itertools import islice
 from typing import Any, final
 
 from tqdm import tqdm
-from tqdm.contrib.logging import logging_redirect_tqdm
 
 from ..callback import Callback, Every, StepFetch, check_count, describe_seconds
 from ..summaries import MovingAverageSummary, is_of_input
+from ..writing import has_colours, is_in_notebook
 
 __all__ = ["EstimatedTimeLeft", "ProgressBar", "ThroughputTracker"]
 
@@ -33,6 +34,14 @@ class _Bar(tqdm):  # type: ignore[type-arg]
     """A tqdm bar without a monitor thread, which would outlive the training."""
 
     monitor_interval = 0
+
+
+def _notebook_bar() -> type[tqdm[Any]]:
+    if importlib.util.find_spec("ipywidgets") is None:
+        return _Bar
+    from tqdm.notebook import tqdm_notebook
+
+    return type("_NotebookBar", (tqdm_notebook,), {"monitor_interval": 0})
 
 
 @final
@@ -52,8 +61,9 @@ class _Lines(io.TextIOBase):
 class ProgressBar(Callback):
     """Shows each epoch's progress, with tqdm, on standard error.
 
-    Log lines are printed above the bar. If standard error is not a terminal, an epoch longer than half a
-    minute prints a line every half minute instead of a bar.
+    Log lines are printed above the bar. In a notebook the bar is a widget, or text without `ipywidgets`. If
+    standard error is neither of them, an epoch longer than half a minute prints a line every half minute
+    instead of a bar.
 
     Args:
         names: one or more names of scalar tensors to show next to the bar.
@@ -76,7 +86,7 @@ class ProgressBar(Callback):
         self._names = (names,) if isinstance(names, str) else tuple(names)
         self._every = Every(steps=every_k_steps)
         self._tensors: list[Any] = []
-        self._bar: _Bar | None = None
+        self._bar: tqdm[Any] | None = None
         self._logs = contextlib.ExitStack()
 
     def _setup_graph(self) -> None:
@@ -94,23 +104,37 @@ class ProgressBar(Callback):
         loop = self.trainer.loop
         first = loop.starting_step if loop.epoch_num == loop.starting_epoch else 0
         end = "" if loop.max_epoch is None else f"/{loop.max_epoch}"
-        self._logs.enter_context(logging_redirect_tqdm(_loggers_of_consoles(), _Bar))
-        is_terminal = sys.stderr.isatty()
-        self._bar = _Bar(
-            desc=f"epoch {loop.epoch_num}{end}",
+        title = f"epoch {loop.epoch_num}{end}"
+        if self._bar is not None:  # in a notebook
+            self._bar.reset(loop.steps_per_epoch)
+            self._bar.set_description(title, refresh=False)
+            return
+        if is_in_notebook():
+            bar = _notebook_bar()
+            options: dict[str, Any] = {"file": sys.stdout, "leave": False}
+        else:
+            bar, options = _Bar, self._options_outside_notebooks()
+        self._bar = bar(
+            desc=title,
             total=loop.steps_per_epoch,
             initial=first,
             unit="step",
-            file=sys.stderr if is_terminal else _Lines(),
-            dynamic_ncols=is_terminal,
             mininterval=0,  # our period limits updates
             miniters=1,
-            delay=0 if is_terminal else _SECONDS_IN_A_FILE,
-            leave=is_terminal,
+            **options,
         )
 
+    def _options_outside_notebooks(self) -> dict[str, Any]:
+        # Its import warns in a notebook without ipywidgets.
+        from tqdm.contrib.logging import logging_redirect_tqdm
+
+        self._logs.enter_context(logging_redirect_tqdm(_loggers_of_consoles(), _Bar))
+        if not sys.stderr.isatty():
+            return {"file": _Lines(), "delay": _SECONDS_IN_A_FILE, "leave": False}
+        return {"file": sys.stderr, "dynamic_ncols": True, "colour": "green" if has_colours() else None}
+
     def step_period(self) -> Every:
-        return Every(seconds=_SECONDS if sys.stderr.isatty() else _SECONDS_IN_A_FILE)
+        return Every(seconds=_SECONDS if is_in_notebook() or sys.stderr.isatty() else _SECONDS_IN_A_FILE)
 
     def _trigger_step(self) -> None:
         if self._bar is not None:
@@ -128,7 +152,8 @@ class ProgressBar(Callback):
 
     def _after_epoch(self) -> None:
         self._trigger_step()
-        self._close()
+        if not is_in_notebook():  # where one bar serves all epochs
+            self._close()
 
     def _after_train(self) -> None:
         self._close()

@@ -1,4 +1,4 @@
-"""Writes files: atomically, line by line, and in the background."""
+"""Writes files: atomically, line by line, and in the background; prints lines for people."""
 
 from ._atomic_write import atomic_write, replace_directory, sync, write_archive
 from ._line_file import (
@@ -20,6 +20,7 @@ from ._line_file import (
     prepare_lines,
     write_picture,
 )
+from ._screen import NotebookTable, Report, has_colours, is_in_notebook, print_line
 
 __all__ = [
     "ENVIRONMENT",
@@ -32,13 +33,18 @@ __all__ = [
     "BackgroundWriter",
     "Batches",
     "LineFile",
+    "NotebookTable",
+    "Report",
     "atomic_write",
     "cut_lines_after",
     "cut_pictures_after",
     "encode_png",
     "find_pictures",
     "free_name",
+    "has_colours",
+    "is_in_notebook",
     "prepare_lines",
+    "print_line",
     "replace_directory",
     "sync",
     "write_archive",

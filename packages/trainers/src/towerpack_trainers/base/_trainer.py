@@ -23,6 +23,7 @@ from towerpack_callbacks import (
     StepCounter,
     find_tensors,
 )
+from towerpack_callbacks.writing import Report
 
 from .._argument_checks import renamed_method
 from .._errors import ConfigError, TrainerStateError
@@ -186,6 +187,15 @@ class Trainer(metaclass=_BuiltInGraph):
             return self.config.session_config
         return session_config_of_trainer(self.graph, self.devices, not self.processes.single_steps)
 
+    def __repr__(self) -> str:
+        """Returns the position of the training: `<SimpleTrainer: epoch 3 of 5, step 135, in train_log/x>`."""
+        loop: LoopState | None = getattr(self, "loop", None)  # without it before a configuration
+        if loop is None:
+            return f"<{type(self).__name__}: without a configuration>"
+        end = "" if loop.max_epoch is None else f" of {loop.max_epoch}"
+        place = "" if self.log_dir is None else f", in {self.log_dir}"
+        return f"<{type(self).__name__}: epoch {loop.epoch_num}{end}, step {loop.global_step}{place}>"
+
     def register_callback(self, callback: Callback) -> None:
         """Adds a callback that runs after the trainer's own ones and before the user's.
 
@@ -333,7 +343,8 @@ class Trainer(metaclass=_BuiltInGraph):
     def explain(self) -> str:
         """Describes the training. Sets up the callbacks for that, and raises the same errors as `train`."""
         steps, name = self._prepare(), type(self).__name__
-        return describe_training(name, self.devices, self.loop, self.source, str(steps), self.callbacks)
+        text = describe_training(name, self.devices, self.loop, self.source, str(steps), self.callbacks)
+        return Report(text)
 
     def train(self) -> None:
         """Trains until the last epoch is over, a callback raises `StopTraining`, or an error occurs.

@@ -14,6 +14,7 @@ import attrs
 import numpy as np
 
 from towerpack_callbacks import Callback, Every
+from towerpack_callbacks.writing import Report
 from towerpack_inputsource import RolloutInput
 
 from .._errors import ConfigError
@@ -452,7 +453,7 @@ class AgentTrainer(BuilderTrainer):
 
     def explain(self) -> str:
         """Describes the training, as `Trainer.explain` does, and the acting."""
-        return f"{super().explain()}\n{self._collector.describe()}"
+        return Report(f"{super().explain()}\n{self._collector.describe()}")
 
     def _setup(self) -> None:
         self._collector.prepare(self.seed, max(len(self.devices), 1))

@@ -15,6 +15,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from towerpack_callbacks import Callback
+from towerpack_callbacks.writing import Report
 from towerpack_inputsource import QueueInput
 
 from .._argument_checks import at_least
@@ -568,7 +569,7 @@ class BatchA3CTrainer(BuilderTrainer):
 
     def explain(self) -> str:
         """Describes the training, as `Trainer.explain` does, and the acting."""
-        return f"{super().explain()}\n{self._actor.describe()}"
+        return Report(f"{super().explain()}\n{self._actor.describe()}")
 
     def _make_builder(self) -> Builder:
         return choose_builder(self.devices, self.seed) if self.devices else super()._make_builder()
