@@ -107,6 +107,22 @@ def test_decay_out_of_range(decay):
         MovingAverageSummary(decay=decay)
 
 
+@pytest.mark.parametrize("value", ["cost", 0.5, None])
+@pytest.mark.parametrize(
+    "add",
+    [
+        add_moving_summary,
+        lambda value: add_moving_summary([tf.constant(1.0), value]),
+        lambda value: add_tensor_summary(value, ["mean"]),
+        add_activation_summary,
+    ],
+    ids=["moving", "list", "tensor", "activation"],
+)
+def test_only_tensors_have_summaries(add, value):
+    with tf.Graph().as_default(), pytest.raises(TypeError, match=f"takes tensors, received {value!r}"):
+        add(value)
+
+
 def test_only_scalars_have_moving_averages():
     with (
         tf.Graph().as_default(),

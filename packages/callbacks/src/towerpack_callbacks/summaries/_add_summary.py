@@ -60,6 +60,7 @@ def add_moving_summary(*scalars: tf.Tensor | Sequence[tf.Tensor], collection: st
         collection: the graph collection to add them to, for a custom `MovingAverageSummary`.
 
     Raises:
+        TypeError: a value is not a tensor.
         ValueError: a tensor is not a scalar.
 
     Example:
@@ -69,6 +70,7 @@ def add_moving_summary(*scalars: tf.Tensor | Sequence[tf.Tensor], collection: st
         ```
     """
     for scalar in _flatten(scalars):
+        _check_tensor("add_moving_summary", scalar)
         if scalar.shape.rank != 0:
             raise ValueError(
                 f"add_moving_summary takes scalars, received {scalar.name!r} of shape {scalar.shape}. "
@@ -121,6 +123,7 @@ def add_tensor_summary(
         collections: graph collections to add them to.
 
     Raises:
+        TypeError: `x` is not a tensor.
         ValueError: a kind of summary is unknown, or "scalar" is requested of a non-scalar tensor.
 
     Example:
@@ -129,6 +132,7 @@ def add_tensor_summary(
         ```
     """
     _check_types("add_tensor_summary", types)
+    _check_tensor("add_tensor_summary", x)
     if "scalar" in types and x.shape.rank != 0:
         raise ValueError(
             f"add_tensor_summary: 'scalar' needs a scalar, received {x.name!r} of shape {x.shape}. "
@@ -152,6 +156,7 @@ def add_activation_summary(
         collections: see `add_tensor_summary`.
 
     Raises:
+        TypeError: `x` is not a tensor.
         ValueError: a kind of summary is unknown, or the tensor is not an activation.
 
     Example:
@@ -159,6 +164,7 @@ def add_activation_summary(
         add_activation_summary(Conv2D("conv0", image, 32, 3, activation=tf.nn.relu))
         ```
     """
+    _check_tensor("add_activation_summary", x)
     if not x.dtype.is_floating or (x.shape.rank is not None and x.shape.rank < 2):
         raise ValueError(
             f"add_activation_summary takes a floating tensor of two axes or more, received {x.name!r} of "
@@ -188,6 +194,14 @@ def add_param_summary(*rules: tuple[str, Sequence[str]]) -> None:
         for regex, kinds in rules:
             if re.fullmatch(regex, variable.op.name):
                 _add("add_param_summary", variable.op.name, variable, kinds, (tf.GraphKeys.SUMMARIES,))
+
+
+def _check_tensor(function: str, x: Any) -> None:
+    if not isinstance(x, (tf.Tensor, tf.Variable)):
+        raise TypeError(
+            f"{function} takes tensors, received {x!r}. Pass the tensor itself, such as "
+            "tf.reduce_mean(losses), and no name."
+        )
 
 
 def _check_types(function: str, types: Sequence[str]) -> None:
