@@ -144,6 +144,12 @@ def test_an_unknown_option_names_the_known_ones():
         PPOTrainer.for_env("CartPole-v1", learning_rate=1e-3)
 
 
+@pytest.mark.parametrize("trainer, settings", [(PPOTrainer, "PPOSettings"), (DQNTrainer, "DQNSettings")])
+def test_a_setting_among_the_arguments_is_named(trainer, settings):
+    with pytest.raises(ConfigError, match=rf"settings=attrs.evolve\({settings}.of\(env\), gamma=0.9\)"):
+        trainer.for_env("CartPole-v1", gamma=0.9)
+
+
 def test_a_single_callback_is_refused_as_by_a_configuration():
     with pytest.raises(ConfigError, match="is one callback; give a list"):
         PPOTrainer.for_env("CartPole-v1", PPO, callbacks=ModelSaver(), log_dir=None)

@@ -409,6 +409,7 @@ def scaled_rewards(envs: Any, scale: float) -> Any:
 
 def config_for_env(
     env: str | EnvMaker,
+    settings: PPOSettings | DQNSettings,
     iterations: int,
     updates: int,
     iterations_per_epoch: int,
@@ -419,12 +420,22 @@ def config_for_env(
 
     Args:
         env: as for `vector_envs`.
+        settings: the settings of the training.
         iterations: the number of iterations of the training.
         updates: the number of updates in an iteration.
         iterations_per_epoch: the largest number of iterations in an epoch.
         evaluation_episodes: the number of episodes in an evaluation; 0: no evaluations.
         config: further arguments of `TrainConfig`, which replace these; callbacks come after these.
+
+    Raises:
+        ConfigError: an argument is a setting.
     """
+    kind = type(settings)
+    for name in config.keys() & attrs.fields_dict(kind).keys():
+        raise ConfigError(
+            f"for_env({name}={config[name]!r}): {name} is a setting. Pass "
+            f"settings=attrs.evolve({kind.__name__}.of(env), {name}={config[name]!r})."
+        )
     in_epoch = max(1, min(iterations_per_epoch, iterations // _EVALUATIONS))
     epochs = iterations // in_epoch
     made = TrainConfig(**{"steps_per_epoch": in_epoch * updates, "max_epoch": epochs, **config})

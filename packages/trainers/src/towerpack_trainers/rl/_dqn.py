@@ -504,7 +504,7 @@ class DQNTrainer(AgentTrainer):
         options = {"n_step": use.n_step, "gamma": use.gamma, "frame_stack": use.frame_stack}
         plan = use.iterations, use.updates, use.iterations
         return cls(
-            config_for_env(env, *plan, evaluation_episodes, {"seed": seed, **config}),
+            config_for_env(env, use, *plan, evaluation_episodes, {"seed": seed, **config}),
             envs,
             memory_for(envs, use.capacity, seed=seed, **options),
             target=DoubleQ(n_step=use.n_step, gamma=use.gamma),

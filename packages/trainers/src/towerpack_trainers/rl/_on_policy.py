@@ -416,7 +416,7 @@ class PPOTrainer(AgentTrainer):
         rollout = rollout_for(envs, steps=use.steps, gamma=use.gamma, lam=use.lam, seed=seed)
         plan = use.iterations, use.updates_per_iteration, ITERATIONS_IN_EPOCH
         return cls(
-            config_for_env(env, *plan, evaluation_episodes, {"seed": seed, **config}),
+            config_for_env(env, use, *plan, evaluation_episodes, {"seed": seed, **config}),
             envs,
             rollout,
             batch_size=use.batch_size,
