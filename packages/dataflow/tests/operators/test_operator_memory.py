@@ -5,6 +5,7 @@
 
 import gc
 import tracemalloc
+import weakref
 from collections import deque
 
 import numpy as np
@@ -16,12 +17,16 @@ from towerpack_dataflow import (
     CacheData,
     ConcatData,
     DataFromGenerator,
+    DataFromList,
     FilterData,
     FixedSizeData,
     JoinData,
     LocallyShuffleData,
     MapData,
+    MapDataComponent,
     MemoryCache,
+    MultiProcessRunner,
+    MultiThreadRunner,
     PadBatchData,
     RandomChooseData,
     RandomMixData,
@@ -87,3 +92,28 @@ def test_memory_is_bounded(name):
     make = FLOWS[name]
     few = peak(make(FEW))
     assert peak(make(MANY)) < few + MOST
+
+
+SOURCES = {
+    "lists": lambda: DataFromList([[number, "a"] for number in range(200)]),
+    "dicts": lambda: DataFromList([{0: number} for number in range(200)], shuffle=False),
+    "both": lambda: DataFromList([[number] if number % 2 else {0: number} for number in range(200)]),
+    "LocallyShuffleData": lambda: LocallyShuffleData(DataFromList([[n] for n in range(200)]), 100),
+    "num_reuse": lambda: LocallyShuffleData(DataFromList([[n] for n in range(200)]), 100, num_reuse=2),
+    "threads": lambda: MultiThreadRunner(MapData(range(200), lambda number: [number]), 1),
+    "processes": lambda: MultiProcessRunner(MapData(range(200), lambda number: [number]), 1),
+}
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_a_source_does_not_keep_the_results_that_maps_write_into_its_datapoints(name):
+    made = []
+
+    def load(number):
+        image = np.full(10, number)
+        made.append(weakref.ref(image))
+        return image
+
+    for datapoint in MapDataComponent(SOURCES[name](), load, 0):
+        del datapoint
+        assert sum(image() is not None for image in made) <= 2

@@ -22,6 +22,7 @@ __all__ = [
     "UserCode",
     "copy_container",
     "copy_containers",
+    "drain",
     "error_path",
     "explain",
     "record_origin",
@@ -81,11 +82,20 @@ def copy_container(datapoint: Any) -> Any:
     return datapoint.copy() if type(datapoint) in _CONTAINERS else datapoint
 
 
-def copy_containers(chunk: list[Any]) -> list[Any]:
-    """Copies the lists and dicts among many datapoints; almost free without any."""
-    if _CONTAINERS.isdisjoint(map(type, chunk)):
-        return chunk
-    return [datapoint.copy() if type(datapoint) in _CONTAINERS else datapoint for datapoint in chunk]
+def copy_containers(chunk: list[Any]) -> Iterable[Any]:
+    """Copies the lists and dicts among many datapoints, each when it is taken: maps write to them."""
+    kinds = set(map(type, chunk))
+    if kinds == {list}:
+        return map(list.copy, chunk)  # without Python code, as for dicts
+    if kinds == {dict}:
+        return map(dict.copy, chunk)
+    return chunk if _CONTAINERS.isdisjoint(kinds) else map(copy_container, chunk)
+
+
+def drain(datapoints: list[Any]) -> Iterator[Any]:
+    """Yields the members of a list and releases each: maps write results into them, which may be large."""
+    datapoints.reverse()
+    return map(list.pop, repeat(datapoints, len(datapoints)))
 
 
 @final

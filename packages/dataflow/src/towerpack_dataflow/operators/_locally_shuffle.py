@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import chain, islice, repeat
 from typing import Any, NamedTuple, final
 
@@ -12,7 +12,7 @@ from .. import _argument_checks as arguments
 from ..flow._epoch import Epoch
 from ..flow._node import Effect
 from ..flow._trace import Origin
-from ..flow._user_code import copy_containers
+from ..flow._user_code import copy_containers, drain
 from ..flow._written_flow import is_steady
 from ..storage import snapshot
 from ._proxy_flow import ProxyDataFlow
@@ -75,7 +75,7 @@ class LocallyShuffleData(ProxyDataFlow):
     def _number_below(self, epoch: Epoch, index: int) -> int:
         return self._order(epoch).at(index, len(self)) // self._num_reuse
 
-    def _index_ranges(self, epoch: Epoch, order: LocalOrder, number: int) -> Iterator[list[Any]]:
+    def _index_ranges(self, epoch: Epoch, order: LocalOrder, number: int) -> Iterator[Iterable[Any]]:
         """Yields the datapoints of range `number` and of the following ranges, in the order of the pass."""
         begin, end = order.given(number)
         block = begin // order.block
@@ -92,7 +92,7 @@ class LocallyShuffleData(ProxyDataFlow):
             given = kept[:wanted]
             del kept[:wanted]
             given = [given[place] for place in order.shuffled(True, number, len(given)).tolist()]
-            yield copy_containers(given) if self._num_reuse > 1 else given
+            yield copy_containers(given) if self._num_reuse > 1 else drain(given)
             wanted = order.block
             number += 1
 

@@ -22,13 +22,12 @@ if TYPE_CHECKING:
     from .worker._task_handler import TaskHandler, TaskResult
     from .worker._worker_options import WorkerOptions
 
-__all__ = ["ErrorCounts", "ParallelFlow", "close_below", "drain", "flows_read_here"]
+__all__ = ["ErrorCounts", "ParallelFlow", "close_below", "flows_read_here"]
 
 _log = logging.getLogger("towerpack_dataflow")
 
 _WINDOW = 64  # ranges in progress per worker, so that one slow datapoint does not stop the others
 _OWN = frozenset({"_read_only", "_starting", "_worker_pool"})
-_FEW = 8  # datapoints that are released one by one
 
 
 class ParallelFlow(ProxyDataFlow):
@@ -272,10 +271,3 @@ class ErrorCounts:
             )
         if self._retried:
             _log.warning("%s retried %d times in this pass, after errors", flow._name(), self._retried)
-
-
-def drain(datapoints: list[Any]) -> Iterator[Any]:
-    """Yields the members of a list; a few, which may be large, are released one by one."""
-    if len(datapoints) > _FEW:
-        return iter(datapoints)
-    return (datapoints.pop(0) for _ in range(len(datapoints)))

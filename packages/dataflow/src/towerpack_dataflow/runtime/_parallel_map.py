@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from ..flow._epoch import Epoch, as_lists
 from ..flow._resume_marks import Replay
+from ..flow._user_code import drain
 from ..flow._written_flow import is_steady
 from ..operators._map_data import FilterMark, MapData
 from ..storage import snapshot
 from ._delivery_log import MapDeliveryLog, OrderedMapLog, UnorderedMapLog, own_key
-from ._parallel_flow import ErrorCounts, ParallelFlow, drain
+from ._parallel_flow import ErrorCounts, ParallelFlow
 
 if TYPE_CHECKING:
     from .pool import ActivePass, Chunk, Dispatcher

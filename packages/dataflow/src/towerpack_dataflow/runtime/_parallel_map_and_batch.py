@@ -11,12 +11,12 @@ from .._errors import BatchError
 from ..batch import BatchData
 from ..flow._epoch import Epoch
 from ..flow._node import Effect
-from ..flow._user_code import record_origin
+from ..flow._user_code import drain, record_origin
 from ..operators._map_data import MapData
 from ..operators._proxy_flow import ProxyDataFlow
 from ..sources._from_iterable import as_dataflow
 from ._multi_process import MultiProcessMapData, MultiProcessRunner
-from ._parallel_flow import ErrorCounts, close_below, drain
+from ._parallel_flow import ErrorCounts, close_below
 
 if TYPE_CHECKING:
     from .transport import Failure

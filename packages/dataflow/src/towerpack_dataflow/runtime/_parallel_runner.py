@@ -13,9 +13,10 @@ from .._errors import ArgumentError, NotAddressableError
 from ..flow._epoch import Epoch
 from ..flow._flow_state import load_marks
 from ..flow._tree_fingerprint import known_length
+from ..flow._user_code import drain
 from ..operators._repeat import RepeatedData
 from ._delivery_log import DeliveryLog, OrderedLog, SkippingLog, UnorderedLog
-from ._parallel_flow import ErrorCounts, ParallelFlow, drain
+from ._parallel_flow import ErrorCounts, ParallelFlow
 
 if TYPE_CHECKING:
     from .pool import ActivePass

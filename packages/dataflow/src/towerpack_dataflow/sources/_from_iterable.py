@@ -86,7 +86,7 @@ class DataFromList(DataFlow):
             return chain.from_iterable(self._chunks(epoch, start))
         return self._one_by_one(epoch, start)
 
-    def _chunks(self, epoch: Epoch, start: int) -> Iterator[list[Any]]:
+    def _chunks(self, epoch: Epoch, start: int) -> Iterator[Iterable[Any]]:
         """Reads only references, many at a time: the cost per datapoint here is paid by every flow above."""
         lst = self._lst
         for low, high in self._bounds(start):
