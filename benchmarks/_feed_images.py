@@ -135,7 +135,7 @@ def ours() -> Iterable[Any]:
     crop = GoogleNetRandomCropAndResize(AREA, ASPECT, SIZE)
     recipe = AugmentorList([crop, Flip(horiz=True), Normalize(255 * MEAN, 255 * STD)])
     flow = BatchData(AugmentImageComponent(ImageFolder(FOLDER / "images"), recipe, copy=False), BATCH)
-    return forever(our_loader(flow, num_workers=WORKERS, worker_init_fn=lambda _: one_thread()))
+    return forever(our_loader(flow, num_workers=WORKERS))
 
 
 class Files:

@@ -89,3 +89,23 @@ def test_tasks_grow_to_a_millisecond_or_a_megabyte(seconds, size, count):
     for _ in range(40):
         task_size.learn(task_size.count, seconds * task_size.count, size * task_size.count)
     assert task_size.count == pytest.approx(count, abs=1)
+
+
+@pytest.mark.parametrize(("size", "ranges"), [(2**20, 3), (2**10, 9)])
+def test_fewer_ranges_of_large_datapoints_are_under_way(size, ranges):
+    dispatcher = Dispatcher(0, None, window=9, large=3, budget=2**40)
+    for _ in range(3):  # the size is unknown, and may be large
+        begin, end = dispatcher.next_range()
+    assert dispatcher.next_range() is None
+    dispatcher.complete(begin, end, ["x"], size, 1.0)
+    while dispatcher.next_range() is not None:
+        pass
+    assert dispatcher.under_way == ranges
+    assert Dispatcher(0, None, large=3).next_range(others=3) is not None  # the first one always has room
+
+
+def test_ranges_of_an_earlier_pass_count():
+    dispatcher = Dispatcher(0, None, large=3)
+    dispatcher.next_range(others=2)
+    assert dispatcher.next_range(others=2) is None
+    assert dispatcher.next_range(others=1) is not None

@@ -129,6 +129,17 @@ def test_only_a_slot_that_a_cache_may_hold_is_written_row_by_row():
     pool.allocate(fields)  # out, so that the next one takes another slot
     assert staged()
     assert not staged()
+    pool.trusts_caches = pool.bypasses_caches = False
+    assert not staged()
+
+
+def test_only_what_is_made_at_memory_speed_is_collected_past_the_caches():
+    policy = SlotReusePolicy()
+    assert not policy.at_memory_speed(LARGE)
+    waits(policy, LARGE / 6e9, always(1.0))
+    assert policy.at_memory_speed(LARGE)
+    waits(policy, LARGE / 1e9, always(1.0))
+    assert not policy.at_memory_speed(LARGE)
 
 
 class Ones(TaskHandler):
@@ -165,6 +176,9 @@ class Patient:
         if size:
             self.began.set()
         return 30.0 if size else 0.0
+
+    def at_memory_speed(self, size):
+        return True
 
     def learn(self, waited, seconds):
         pass

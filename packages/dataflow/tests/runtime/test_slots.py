@@ -6,6 +6,8 @@ import socket
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from resources import open_files
 
 from towerpack_dataflow.runtime.transport import (
@@ -250,3 +252,34 @@ def test_small_datapoints_travel_as_columns(datapoints):
 @pytest.mark.parametrize("datapoints", [*ALIKE, *UNLIKE])
 def test_columns_or_not_it_is_the_same(ends, datapoints):
     assert same(from_table(pass_on(ends, to_table(datapoints)).open()), datapoints)
+
+
+def test_a_large_slot_that_is_no_longer_needed_is_unmapped(ends):
+    two = [pass_on(ends, np.zeros(BIG, np.uint8)).open() for _ in range(2)]
+    del two
+    for number in range(200):
+        array = pass_on(ends, np.full(BIG, number, np.uint8)).open()
+        assert (array == number).all()
+        del array
+        ends[1].give_back()
+        ends[0].receive()
+    assert len(ends[1]._borrowed._slots) == len(ends[0].slots._free) == 1
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from([3000, BIG, 3 * BIG]), st.integers(0, 3)), max_size=150))
+def test_memory_with_a_live_view_is_never_written_again(messages):
+    """A consumer keeps any arrays for any time, also while slots are retired."""
+    one, other = map(Channel, socket.socketpair())
+    kept = []
+    for number, (size, dropped) in enumerate(messages):
+        one.send(None, np.full(size, number % 256, np.uint8))
+        kept.append((number % 256, other.receive()[1].open()))
+        del kept[:dropped]
+        other.give_back()
+        one.receive()
+        assert other._borrowed.in_use == other._borrowed._leased - other._borrowed._ended
+    for number, array in kept:
+        assert (array == number).all()
+    one.close()
+    other.close()

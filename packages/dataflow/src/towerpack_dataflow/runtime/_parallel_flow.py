@@ -27,6 +27,7 @@ __all__ = ["ErrorCounts", "ParallelFlow", "close_below", "flows_read_here"]
 _log = logging.getLogger("towerpack_dataflow")
 
 _WINDOW = 64  # ranges in progress per worker, so that one slow datapoint does not stop the others
+_AHEAD = 2  # the fewest large datapoints ahead of those being made
 _OWN = frozenset({"_read_only", "_starting", "_worker_pool"})
 
 
@@ -190,7 +191,7 @@ class ParallelFlow(ProxyDataFlow):
     ) -> Dispatcher[Chunk]:
         from .pool import Dispatcher
 
-        window = _WINDOW * max(self._worker_count, 1)
+        workers = max(self._worker_count, 1)
         # Only a datapoint with a separate task can be identified as the slow one; and without workers, no
         # datapoint is made before the consumer requests it.
         longest = 1 if self._options.timeout is not None or self._worker_count == 0 else None
@@ -198,7 +199,8 @@ class ParallelFlow(ProxyDataFlow):
         return Dispatcher(
             start,
             stop,
-            window=window,
+            window=_WINDOW * workers,
+            large=workers + max(workers, _AHEAD),
             budget=budget,
             ordered=ordered,
             done=done,

@@ -65,6 +65,7 @@ class ActivePass:
     Attributes:
         number: its number in messages.
         next: the next pass, if it has started.
+        filled: time at which the workers last received all tasks there was room for.
         final_marks: the marks of an ended stream.
         source_error: the error raised by `source`.
     """
@@ -87,6 +88,7 @@ class ActivePass:
         self.pinned = pinned
         self.number = -1
         self.next: ActivePass | None = None
+        self.filled = 0.0
         self.final_marks: Marks | None = None
         self.source_error: Exception | None = None
         self._steady = steady
@@ -168,6 +170,8 @@ class ActivePass:
             self.dispatcher.end_at(result.end)
         if result.ended:
             self.final_marks = result.final_marks
+        if result.failure is not None:
+            self.follower = None  # the consumer receives an error, and no next pass
         size = 0 if message is None else message.size
         chunk = Chunk(result, message)
         self.dispatcher.complete(

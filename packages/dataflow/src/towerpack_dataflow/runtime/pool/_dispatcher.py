@@ -58,6 +58,7 @@ class Dispatcher(Generic[T]):
         start: the first datapoint.
         stop: the one after the last; `None` if unknown.
         window: number of ranges that may be in progress or ready.
+        large: that number for datapoints of a megabyte or more, and before the size is known.
         budget: number of bytes that may be in progress or ready.
         ordered: whether datapoints leave in order, or as they arrive.
         done: ranges `(begin, end)` after `start` already delivered to the consumer.
@@ -71,6 +72,7 @@ class Dispatcher(Generic[T]):
         stop: int | None,
         *,
         window: int = 256,
+        large: int = 256,
         budget: int = 2**28,
         ordered: bool = True,
         done: Iterable[tuple[int, int]] = (),
@@ -80,6 +82,7 @@ class Dispatcher(Generic[T]):
         """Starts with nothing handed out."""
         self._stop = stop
         self._window = window
+        self._large = large
         self._budget = budget
         self._ordered = ordered
         self._rests: list[tuple[int, int]] = []
@@ -131,14 +134,24 @@ class Dispatcher(Generic[T]):
         """Returns the bytes of all ready datapoints, plus an estimate for those in progress."""
         return self._ready_bytes + sum(self._flying.values()) * self.task_size.bytes
 
-    def next_range(self, budget: int | None = None) -> tuple[int, int] | None:
-        """Returns the next range `(begin, end)`; `None` without a range or without room for it."""
+    @property
+    def under_way(self) -> int:
+        """Number of ranges in progress or ready."""
+        return len(self._flying) + len(self._ready)
+
+    def next_range(self, budget: int | None = None, others: int = 0) -> tuple[int, int] | None:
+        """Returns the next range `(begin, end)`; `None` without a range or without room for it.
+
+        Args:
+            budget: number of bytes, instead of that of all passes.
+            others: number of ranges of earlier passes in progress or ready.
+        """
         if self._rests:
             begin, rest = heapq.heappop(self._rests)
             end = min(begin + self.task_size.count, rest)
             if end < rest:
                 heapq.heappush(self._rests, (end, rest))
-        elif self.exhausted or not self._room(self._budget if budget is None else budget):
+        elif self.exhausted or not self._room(self._budget if budget is None else budget, others):
             return None
         else:
             begin, end = self._fresh, self._fresh + self.task_size.count
@@ -200,6 +213,8 @@ class Dispatcher(Generic[T]):
         self._ready_bytes = 0
         self.end_at(-1)
 
-    def _room(self, budget: int) -> bool:
-        under_way = len(self._flying) + len(self._ready)
-        return not under_way or (under_way < self._window and self.held_bytes() < budget)
+    def _room(self, budget: int, others: int) -> bool:
+        under_way = self.under_way
+        known = self.task_size.seconds > 0.0
+        window = self._window if known and self.task_size.bytes < _BYTES else self._large
+        return not under_way or (under_way + others < window and self.held_bytes() < budget)

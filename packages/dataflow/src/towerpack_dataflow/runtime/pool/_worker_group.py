@@ -114,9 +114,12 @@ class WorkerGroup:
         self.workers[worker.number] = self._started(worker.number, others)
 
     def least_busy(self, number: int | None) -> WorkerHandle | None:
-        """Returns the worker with the fewest tasks, or worker `number`; `None` if there are no workers."""
+        """Returns the worker with the fewest tasks, or worker `number`; `None` if there are no workers.
+
+        Of idle workers, the one with the fewest slots in use needs no new one.
+        """
         workers = self.workers if number is None else self.workers[number : number + 1]
-        return min(workers, key=lambda worker: (is_stuck(worker), worker.load), default=None)
+        return min(workers, key=_occupation, default=None)
 
     def reader_of_stream(self) -> int:
         """Returns the number of the worker for a stream.
@@ -171,6 +174,10 @@ class WorkerGroup:
         self._started_before += 1
         self.poll.watch(worker)
         return worker
+
+
+def _occupation(worker: WorkerHandle) -> tuple[bool, int, int]:
+    return is_stuck(worker), worker.load, worker.channel.in_use
 
 
 def is_stuck(worker: WorkerHandle) -> bool:

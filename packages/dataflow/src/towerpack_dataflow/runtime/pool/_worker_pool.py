@@ -102,6 +102,8 @@ class WorkerPool:
         this = self._begin(this)
         try:
             while True:
+                if this.dispatcher.ready and monotonic() - this.filled > _QUEUED:
+                    self._hand_out(this, read=True)  # the consumer is slow, and workers may have no task left
                 with self._lock:
                     chunk = this.dispatcher.take()
                 if chunk is not None:
@@ -136,17 +138,24 @@ class WorkerPool:
         this.number = next(self._numbers)
         self._passes[this.number] = this
 
-    def _advance(self, this: ActivePass) -> None:
-        """Hands out tasks while there is room, then waits for a result."""
+    def _hand_out(self, this: ActivePass, *, read: bool) -> WorkerPoll:
+        """Hands out tasks while there is room; `read` looks for results first, which make room."""
         with self._lock, self._closing_if_interrupted():
             self._check(this)
             self._close_left_passes()
             poll = self._group.poll
             assert poll is not None
-            if not self._waiting and any(map(is_stuck, self._workers)):
+            if not self._waiting and (read or any(map(is_stuck, self._workers))):
                 self._read(poll.wait(0.0) or ())  # results may have arrived unnoticed
         with self._closing_if_interrupted():
             self._fill_tasks(this)
+        this.filled = monotonic()
+        return poll
+
+    def _advance(self, this: ActivePass) -> None:
+        """Hands out tasks while there is room, then waits for a result."""
+        poll = self._hand_out(this, read=False)
+        with self._closing_if_interrupted():
             with self._lock:
                 self._check(this)
                 # Other threads may have read all results since: then nothing would end the wait.
@@ -196,7 +205,7 @@ class WorkerPool:
                         worker.channel.send(("close", this.number))
 
     def _fill_tasks(self, this: ActivePass) -> None:
-        self._fill_tasks_of(this, self._options.prefetch_bytes)
+        self._fill_tasks_of(this, self._options.prefetch_bytes, 0)
         if not this.dispatcher.exhausted or this.follower is None:
             return
         with self._lock:
@@ -205,17 +214,18 @@ class WorkerPool:
                 if make is None:
                     return
                 this.next = self._ahead = make(this)
+                this.next.dispatcher.task_size = this.dispatcher.task_size
                 self._register(this.next)
             ahead = this.next if self._ahead is this.next else None
             left = self._options.prefetch_bytes - int(this.dispatcher.held_bytes())
         if ahead is not None:
-            self._fill_tasks_of(ahead, left)
+            self._fill_tasks_of(ahead, left, this.dispatcher.under_way)
 
-    def _fill_tasks_of(self, this: ActivePass, budget: int) -> None:
+    def _fill_tasks_of(self, this: ActivePass, budget: int, others: int) -> None:
         inputs = None
         while True:
             with self._lock:
-                index_range = None if not self._has_room(this) else this.dispatcher.next_range(budget)
+                index_range = None if not self._has_room(this) else this.dispatcher.next_range(budget, others)
             if index_range is None:
                 return
             begin, end = index_range

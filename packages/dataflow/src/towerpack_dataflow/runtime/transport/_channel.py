@@ -218,6 +218,11 @@ class Channel:
         """Bytes of the peer's slots without live views on this side."""
         return self._borrowed.owed
 
+    @property
+    def in_use(self) -> int:
+        """Number of the peer's slots that this side still reads."""
+        return self._borrowed.in_use
+
     def give_back(self) -> None:
         """Returns slots without waiting for a message to carry them.
 

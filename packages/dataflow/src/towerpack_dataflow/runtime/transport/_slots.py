@@ -18,6 +18,7 @@ __all__ = ["BorrowedSlots", "Slot", "SlotBlock", "SlotLease", "SlotPool", "SlotR
 
 _SMALLEST = 2**16  # bytes of a slot
 _BLOCK = 2**20  # bytes of a block of small slots
+_IDLE = 64  # large messages during which a slot was not needed: the memory is returned to the system
 
 
 @final
@@ -29,6 +30,7 @@ class Slot:
         size: size in bytes. Untouched pages take no memory, so sizes may be generous.
         memory: the whole slot, as a flat array.
         address: its start address in this process.
+        freed: number of large messages of its pool before it was last free.
     """
 
     def __init__(self, number: int, memory: np.ndarray) -> None:
@@ -37,6 +39,7 @@ class Slot:
         self.size = memory.size
         self.memory = memory
         self.address: int = memory.__array_interface__["data"][0]
+        self.freed = 0
 
 
 @final
@@ -74,6 +77,8 @@ class SlotPool(BatchAllocator):
     Attributes:
         trusts_caches: whether a slot used twice in a row is written row by row the second time: it may still
             be in a cache.
+        bypasses_caches: whether the rows of a large batch are collected in pieces that bypass the caches.
+            That is a second copy, which pays if the datapoints are made as fast as memory is written.
         unannounced: new blocks not yet sent to the peer, with their descriptors.
         retired: numbers of discarded slots not yet announced to the peer.
     """
@@ -86,14 +91,19 @@ class SlotPool(BatchAllocator):
         self._out: dict[int, Slot] = {}
         self._open: list[Slot] = []
         self._made = 0
+        self._turns = 0
         self._newest: Slot | None = None
         self._again = False
         self.trusts_caches = False
+        self.bypasses_caches = True
         self.unannounced: list[tuple[SlotBlock, int]] = []
         self.retired: list[int] = []
 
     def take(self, size: int) -> Slot:
         """Returns a slot of at least `size` bytes, to fill and send at once: it counts as out."""
+        if size >= _BLOCK:
+            self._turns += 1
+            self._retire_idle()
         slot = self._fitting(max(1 << (size - 1).bit_length(), _SMALLEST))
         self._out[slot.number] = slot
         self._again = slot is self._newest
@@ -112,7 +122,10 @@ class SlotPool(BatchAllocator):
 
     def take_back(self, numbers: Sequence[int]) -> None:
         """Marks slots as free: the peer has finished with them."""
-        self._free.extend(self._out.pop(number) for number in numbers)
+        for number in numbers:
+            slot = self._out.pop(number)
+            slot.freed = self._turns
+            self._free.append(slot)
 
     def allocate(self, fields: Sequence[Field]) -> Sequence[np.ndarray]:
         """Returns buffers of one batch inside a slot, open until it is sent or `settle()` is called.
@@ -130,9 +143,11 @@ class SlotPool(BatchAllocator):
         ]
 
     def rows(self, buffer: np.ndarray) -> tuple[Rows, Callable[[], object]]:
-        """Collects the rows of a large batch, which another thread copies, bypassing the caches."""
+        """Collects the rows of a large batch, which another thread copies, if that pays."""
         warm = self.trusts_caches and self._again
-        return super().rows(buffer) if self._copies is None or warm else self._copies.rows(buffer)
+        if self._copies is None or warm or not self.bypasses_caches:
+            return super().rows(buffer)
+        return self._copies.rows(buffer)
 
     def copy(self, source: np.ndarray, target: np.ndarray) -> None:
         """Copies existing bytes into a part of a slot."""
@@ -157,7 +172,7 @@ class SlotPool(BatchAllocator):
             self._copies.wait()  # for those of an unfinished batch
         for slot in self._open:
             if slot.number not in sent:
-                self._free.append(self._out.pop(slot.number))
+                self.take_back([slot.number])
         self._open = []
 
     def _fitting(self, size: int) -> Slot:
@@ -181,9 +196,17 @@ class SlotPool(BatchAllocator):
         """Retires large slots made for messages of another size."""
         large = [slot for slot in self._free if slot.size >= _BLOCK]
         while sum(slot.size for slot in large) > self._keep:
-            gone = large.pop(0)
-            self._free.remove(gone)
-            self.retired.append(gone.number)
+            self._retire(large.pop(0))
+
+    def _retire_idle(self) -> None:
+        """Retires the slots that only an unusual state of the consumer needed, such as a pause."""
+        for slot in list(self._free):
+            if slot.size >= _BLOCK and self._turns - slot.freed > _IDLE:
+                self._retire(slot)
+
+    def _retire(self, slot: Slot) -> None:
+        self._free.remove(slot)
+        self.retired.append(slot.number)
 
 
 @final
@@ -241,6 +264,7 @@ class BorrowedSlots:
         self._limit = limit
         self._lent = 0
         self._messages = 0
+        self._leased = self._ended = 0  # two numbers, because they change in different threads
 
     def adopt(self, block: SlotBlock, descriptor: int) -> None:
         """Maps new slots of the peer, and closes the descriptor."""
@@ -256,6 +280,7 @@ class BorrowedSlots:
 
     def lease(self, number: int) -> SlotLease:
         """Returns a lease; slot `number` is not returned during its lifetime."""
+        self._leased += 1
         return SlotLease(self._slots[number], self._returned)
 
     def lend(self, lease: SlotLease, size: int) -> bool:
@@ -276,6 +301,11 @@ class BorrowedSlots:
         return self._messages >= self._IN_USE
 
     @property
+    def in_use(self) -> int:
+        """Number of slots with unopened messages, or with views that were alive at the last look."""
+        return self._leased - self._ended
+
+    @property
     def owed(self) -> int:
         """Bytes of the slots that can be returned."""
         self._settle()
@@ -292,6 +322,7 @@ class BorrowedSlots:
             number, lent = self._returned.popleft()
             self._lent -= lent
             self._messages -= lent > 0
+            self._ended += 1
             self._home.append(number)
 
 
@@ -305,6 +336,7 @@ def _bytes_of(field: Field) -> int:
 
 _LARGE = 2**22  # bytes; several smaller blocks fit into a current cache
 _FAST = 1e9  # bytes per second; slower datapoints do not wait for memory
+_MEMORY_SPEED = 3e9  # bytes per second, with a slot up to twice as large as its message
 _RECENT = 5  # number of recent measurements used
 _FEW = 16  # first turns, mostly with untouched memory
 _TRIAL = 96  # turns that a cache may need to hold memory written repeatedly
@@ -335,6 +367,11 @@ class SlotReusePolicy:
         """Returns the seconds to wait at most for a slot of `size` bytes; 0 to take another one."""
         plain = self._typical(False)
         return plain / 2 if self._waits and size >= max(_LARGE, _FAST * plain) else 0.0
+
+    def at_memory_speed(self, size: int) -> bool:
+        """Tells whether messages for a slot of `size` bytes are made about as fast as memory is written."""
+        plain = self._typical(False)
+        return size >= _MEMORY_SPEED * plain > 0.0
 
     def learn(self, waited: bool, seconds: float) -> None:
         """Records the time of a turn in `seconds`, with or without waiting."""

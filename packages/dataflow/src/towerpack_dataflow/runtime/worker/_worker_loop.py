@@ -223,7 +223,9 @@ class WorkerLoop:
 
     def _do(self, number: int, begin: int, end: int, message: ReceivedMessage | InProcessMessage) -> None:
         clock = perf_counter()
-        behind = self._channel.slots.lent > 1
+        slots = self._channel.slots
+        behind = slots.lent > 1
+        slots.bypasses_caches = self._slot_reuse.at_memory_speed(slots.newest)
         waited = not behind and self._await_slot(clock)
         if number not in self._open:  # the consumer has left the pass in the meantime
             self._channel.send(tuple(TaskResult(number, begin, begin)))

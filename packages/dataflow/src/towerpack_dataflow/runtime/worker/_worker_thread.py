@@ -47,7 +47,7 @@ class _ThreadBuffers(BufferPool):
     """Memory for the batches of a thread, which the consumer can access without slots."""
 
     newest = lent = 0
-    trusts_caches = False
+    trusts_caches = bypasses_caches = False
 
     def settle(self, sent: set[int]) -> None:
         """Does nothing: there are no slots."""
@@ -60,7 +60,7 @@ class ThreadChannel:
     A pair of sockets wakes the thread that waits at the other end; see `connected_channels`.
     """
 
-    owed = 0
+    owed = in_use = 0
     pending = False
 
     def __init__(self, end: socket.socket) -> None:
