@@ -1,10 +1,16 @@
 """Images in one folder per class."""
 
+import contextlib
+import os
 import pickle
+import tempfile
+from pathlib import Path
 
 import cv2
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from PIL import Image
 
 from towerpack_dataflow import ArgumentError, DatasetError, FormatError, MultiProcessRunner
@@ -29,6 +35,36 @@ def test_the_sorted_folders_are_the_classes(folder):
     assert list(flow) == [[str(folder / name), label] for name, label in expected]
     assert flow.get_label_names() == ["ant", "cat"]
     check_dataflow(ImageFolderFiles(folder))
+
+
+parts = st.sampled_from(
+    ["a", "B", ".c", "ä", "d.jpg", "x.JPG", "y.png", ".z.png", "t.txt", "-.jpeg", "/.bmp"]
+)
+trees = st.dictionaries(st.lists(parts, min_size=1, max_size=4).map("/".join), st.booleans(), max_size=25)
+
+
+@settings(max_examples=60, deadline=None)
+@given(trees)
+def test_the_files_are_those_of_a_walk(tree):
+    with tempfile.TemporaryDirectory() as name, tempfile.TemporaryDirectory() as elsewhere:
+        folder = Path(name)
+        for path, link in tree.items():
+            place = folder / "kind" / path
+            with contextlib.suppress(OSError):  # a file has the name of a folder
+                place.parent.mkdir(parents=True, exist_ok=True)
+                place.symlink_to(elsewhere) if link else place.touch()
+        (folder / "kind").mkdir(exist_ok=True)
+        (folder / "kind" / "0.webp").touch()
+        (folder / "kind" / "linked.gif").symlink_to(folder / "kind" / "0.webp")
+        expected = []
+        for parent, folders, files in os.walk(folder / "kind"):
+            folders[:] = sorted(each for each in folders if each[0] != ".")
+            expected += [f"{parent}/{each}" for each in sorted(files) if is_image(each)]
+        assert [path for path, _ in ImageFolderFiles(folder, shuffle=False)] == expected
+
+
+def is_image(name):
+    return name[0] != "." and name.lower().endswith((".jpg", ".jpeg", ".png", ".bmp", ".webp", ".gif"))
 
 
 def test_images_are_rgb(folder):

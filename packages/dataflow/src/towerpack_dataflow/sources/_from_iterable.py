@@ -15,14 +15,15 @@ from ..flow._node import Effect
 from ..flow._resume_marks import Replay, replayed
 from ..flow._trace import Origins
 from ..flow._user_code import UserCode, copy_container, copy_containers, record_origin, run_pass
-from ..storage import PackedList, list_to_pickle
+from ..storage import LabelledPaths, PackedList, list_to_pickle
 from ._permutation import Permutation
 
 __all__ = ["DataFromGenerator", "DataFromIterable", "DataFromList", "as_dataflow"]
 
 
 _CHUNK = 256
-_CHEAP = frozenset({list, tuple, range, PackedList})  # reading a member costs little and raises nothing
+# Reading a member costs little and raises nothing.
+_CHEAP = frozenset({list, tuple, range, LabelledPaths, PackedList})
 
 
 class DataFromList(DataFlow):

@@ -1,6 +1,7 @@
 """Storage of bytes: aligned and shared memory, local and remote files."""
 
 from ._atomic_file import create_file, create_path, locked_folder
+from ._labelled_paths import LabelledPaths
 from ._open_url import local_path, open_url
 from ._printable_url import URL, as_url, is_local, printable
 from ._shared_list import PackedList, SharedListPickle, dump_by_value, list_to_pickle, value_pickler
@@ -11,6 +12,7 @@ from ._url_cache import UrlCache
 
 __all__ = [
     "URL",
+    "LabelledPaths",
     "PackedList",
     "SharedListPickle",
     "StoredFile",
