@@ -14,7 +14,7 @@ import io
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from statistics import median
 from typing import Any
 
@@ -23,7 +23,8 @@ from PIL import Image
 
 from towerpack_dataflow import BatchData, DataFromList, MapData, MultiProcessRunner
 
-ITEMS, BATCH, ROUNDS = 1024, 64, 5
+BATCH, ROUNDS = 64, 5
+BEFORE, SECONDS = 1.0, 2.0  # what workers have made ahead is consumed before
 METHODS = ("thread", "spawn")
 PIXELS = np.random.default_rng(0).integers(0, 256, (16, 12, 12, 3), dtype=np.uint8)
 WORDS = " ".join(f"word{number * number % 997}" for number in range(600))
@@ -47,7 +48,7 @@ def decoded(number: int) -> list[Any]:
 
 def counted(number: int) -> list[Any]:
     """Returns the counts of 64 words."""
-    counts = Counter(word for word in WORDS.split() if hash(word) % 7 != number % 7)
+    counts = Counter(word for word in WORDS.split() if int(word[4:]) % 7 != number % 7)
     return [np.array([counts[f"word{place}"] for place in range(64)]), number]
 
 
@@ -58,20 +59,30 @@ def copied(number: int) -> list[Any]:
 
 def rates(make: Callable[[int], list[Any]], workers: int) -> dict[str, list[float]]:
     """Returns batches per second of each round, by the kind of workers."""
-    flow = BatchData(MapData(DataFromList(list(range(ITEMS))), make), BATCH)
-    with (
-        MultiProcessRunner(flow, num_workers=workers, start_method="thread") as threads,
-        MultiProcessRunner(flow, num_workers=workers, start_method="spawn") as processes,
-    ):
-        rounds = [(rate(threads), rate(processes)) for _ in range(ROUNDS + 1)]
-    return dict(zip(METHODS, map(list, zip(*rounds[1:]))))
+    flow = BatchData(MapData(DataFromList(list(range(1_000_000))), make), BATCH)
+    found: dict[str, list[float]] = {method: [] for method in METHODS}
+    for _ in range(ROUNDS):
+        for method, measured in found.items():
+            with MultiProcessRunner(flow, num_workers=workers, start_method=method) as runner:
+                measured.append(rate(runner))
+    return found
 
 
-def rate(runner: MultiProcessRunner) -> float:
-    """Returns the batches per second of an epoch."""
-    begin = time.perf_counter()
-    count = sum(1 for _ in runner)
-    return count / (time.perf_counter() - begin)
+def rate(batches: Iterable[Any]) -> float:
+    """Returns the batches per second."""
+    stream = iter(batches)
+    next(stream)
+    consumed(stream, BEFORE)
+    return consumed(stream, SECONDS)
+
+
+def consumed(stream: Iterator[Any], seconds: float) -> float:
+    """Consumes batches for some seconds, and returns those per second."""
+    begin, count = time.perf_counter(), 0
+    while (passed := time.perf_counter() - begin) < seconds:
+        next(stream)
+        count += 1
+    return count / passed
 
 
 def main() -> None:
