@@ -90,6 +90,21 @@ def test_each_round_sees_each_datapoint_once(configure, source):
     assert trainer.loop.global_step == 15
 
 
+def test_session_calls_are_prepared_once(configure, monkeypatch):
+    prepared, make = [], tf.Session._make_callable_from_options
+
+    def counted(self, options):
+        prepared.extend(name for name in options.fetch if name.startswith("InferenceTower/"))
+        return make(self, options)
+
+    monkeypatch.setattr(tf.Session, "_make_callable_from_options", counted)
+    seen = Seen()
+    SimpleTrainer(configure(callbacks=[InferenceRunner(RAGGED, seen)], max_epoch=12)).train()
+    assert seen.rounds == [list(range(9))] * 12
+    # One in TensorFlow's threads, and one in the calling thread, each with its fetch and the batch size.
+    assert len(prepared) <= 2 * len(set(prepared))
+
+
 def test_rounds_of_two_runners_at_other_periods(configure):
     few, many = Seen(), Seen()
     runners = [

@@ -14,6 +14,8 @@ from towerpack_trainers import (
     SyncMultiGPUTrainer,
     TrainerStateError,
 )
+from towerpack_trainers.towers import _predictor
+from towerpack_trainers.towers._predictor import FasterCall
 
 X, Y = np.array([1.0, 2.0], np.float32), np.array([0.5, 0.5], np.float32)
 
@@ -197,3 +199,43 @@ def test_tensors_shared_by_all_towers_are_found_in_each(devices, configure, kit)
     trainer.train()
     assert seen.answer == [0.25, 0, 0.5]
     assert trainer.monitors.get_latest("validation_linear/W") == 0.25
+
+
+@pytest.mark.parametrize(
+    ("usual", "other", "kept"),
+    [(5e-4, 2e-4, "other"), (2e-4, 5e-4, "usual"), (5e-3, 1e-3, "usual")],
+    ids=["faster", "slower", "not tried"],
+)
+def test_the_faster_of_two_functions_is_kept(monkeypatch, usual, other, kept):
+    now, calls, made = [0.0], [], []
+    monkeypatch.setattr(_predictor.time, "perf_counter", lambda: now[0])
+
+    def function(name, seconds):
+        def call(value):
+            # The first calls take longer, and a busy machine lengthens some.
+            now[0] += seconds * (1 if len(calls) % 3 else 4)
+            calls.append(name)
+            return value
+
+        return call
+
+    def make_other():
+        made.append(True)
+        return function("other", other)
+
+    faster = FasterCall(function("usual", usual), make_other)
+    assert [faster(value) for value in range(30)] == list(range(30))
+    assert set(calls[20:]) == {kept} and len(made) == (usual < 1e-3)
+
+
+def test_an_error_of_a_function_is_raised_and_it_is_called_again():
+    def reciprocal(value):
+        return 1 / value
+
+    call = FasterCall(reciprocal, lambda: reciprocal)
+    for value in [0.0, 2.0] * 20:
+        if value:
+            assert call(value) == 0.5
+        else:
+            with pytest.raises(ZeroDivisionError):
+                call(value)

@@ -12,6 +12,7 @@ from towerpack_inputsource import InputSource
 
 from .._errors import ConfigError, PredictorInputError, TrainerStateError
 from ..towers._evaluation_tower import EvaluationTower
+from ..towers._predictor import FasterCall
 from ._offline_predictor import OfflinePredictor, OwnSession, PredictionGraph
 from ._predict_config import PredictConfig
 
@@ -80,6 +81,7 @@ class SimpleDatasetPredictor(DatasetPredictor):
     def __init__(self, config: PredictConfig, dataflow: Iterable[Any]) -> None:
         self._flow = as_flow(type(self).__name__, dataflow)
         self._predict = OfflinePredictor(config)
+        self._call = FasterCall(self._predict, self._predict.in_calling_thread)
         self._names = [tensor.op.name for tensor in self._predict.inputs]
         self._passes = 0
 
@@ -97,7 +99,7 @@ class SimpleDatasetPredictor(DatasetPredictor):
             if self._passes != number_of_pass:
                 raise TrainerStateError(OTHER_PASS)
             try:
-                yield self._predict(*arguments_of(datapoint, self._names))
+                yield self._call(*arguments_of(datapoint, self._names))
             except PredictorInputError as error:
                 raise PredictorInputError(f"Datapoint {number}: {error}") from None
 

@@ -12,7 +12,7 @@ import tensorflow.compat.v1 as tf
 
 from towerpack_inputsource import InputSource
 
-from ._predictor import compile_outputs
+from ._predictor import compile_faster
 from ._tower import Tower, ended_apart_from
 
 __all__ = ["EvaluationProgress", "EvaluationTower", "ParallelEvaluation", "round_robin"]
@@ -67,6 +67,8 @@ class EvaluationTower:
         self._source = source
         self._hooks = source.hooks()
         self._sess: tf.Session = None
+        # The tensors of the last evaluation, and its session call: preparing one takes time.
+        self._last: tuple[Any, list[Any], _BatchCall] | None = None
         first = next(iter(tower.inputs.values()))
         # Inputs without a batch dimension count as one example.
         self._batch_size = tf.constant(1) if first.shape.rank == 0 else tf.shape(first)[0]
@@ -79,7 +81,7 @@ class EvaluationTower:
 
     def start(self, sess: tf.Session, coord: tf.train.Coordinator) -> None:
         """Starts the input in a session."""
-        self._sess, self._coord = sess, coord
+        self._sess, self._coord, self._last = sess, coord, None
         for hook in self._hooks:
             hook.after_create_session(sess, coord)
 
@@ -92,12 +94,15 @@ class EvaluationTower:
         """Runs one whole pass of the input; see `towerpack_callbacks.InferenceTower`."""
         self.restart()
         try:
-            yield from self._batches(self.with_batch_size(fetches))
+            if self._last is None or self._last[0] is not fetches:
+                wanted = self.with_batch_size(fetches)
+                self._last = fetches, wanted, _BatchCall(self._sess, wanted)
+            _, wanted, call = self._last
+            yield from self._batches(wanted, call)
         finally:
             self.progress = None
 
-    def _batches(self, wanted: list[Any]) -> Iterator[tuple[Any, int]]:
-        call = _BatchCall(self._sess, wanted)
+    def _batches(self, wanted: list[Any], call: _BatchCall) -> Iterator[tuple[Any, int]]:
         progress = self.progress = self.new_progress()
         while True:
             try:
@@ -176,7 +181,7 @@ class _BatchCall:
         flat = tf.nest.flatten(self._wanted)
         if not all(isinstance(tensor, tf.Tensor) for tensor in (*flat, *fed)):
             return lambda *values: self._sess.run(self._wanted, dict(zip(fed, values)))
-        run = compile_outputs(self._sess, fed, flat)
+        run = compile_faster(self._sess, fed, flat)
         dtypes = [tensor.dtype.as_numpy_dtype for tensor in fed]
         places = tf.nest.pack_sequence_as(self._wanted, range(len(flat)))
         return lambda *values: _filled(places, run(*map(np.asarray, values, dtypes)))
