@@ -20,8 +20,10 @@ from ._errors import (
 )
 from .actions._run_ops import CallbackFactory, CheckNumerics, RunOp, RunUpdateOps, Seed, StartProcOrThread
 from .actions._weight_averages import EMA, ClipWeights, averaged_variables
-from .callback import Callback, Every, InferenceTower, LoopState, ProxyCallback, StepFetch, TrainerProtocol
-from .callback._proxy_callback import EnableCallbackIf, PeriodicCallback, PeriodicTrigger
+from .callback._callback import Callback, StepFetch
+from .callback._every import Every, LoopState
+from .callback._proxy_callback import EnableCallbackIf, PeriodicCallback, PeriodicTrigger, ProxyCallback
+from .callback._trainer_protocol import InferenceTower, TrainerProtocol
 from .checkpoint import KeepBest, MaxSaver, MinSaver, ModelSaver, SaveState
 from .evaluation import (
     BinaryClassificationStats,
@@ -42,16 +44,12 @@ from .hyperparam import (
     ScheduledHyperParamSetter,
     StatMonitorParamSetter,
 )
-from .loop import (
-    Callbacks,
-    HookToCallback,
-    StepCounter,
-    StepPlan,
-    StepRunner,
-    as_session_hooks,
-    explain_callbacks,
-    make_predictor,
-)
+from .loop._callbacks import Callbacks, explain_callbacks
+from .loop._plain_loop import make_predictor
+from .loop._session_hooks import HookToCallback, as_session_hooks
+from .loop._step_counter import StepCounter
+from .loop._step_plan import StepPlan
+from .loop._step_runner import StepRunner
 from .monitors import (
     CSVWriter,
     JSONWriter,
@@ -81,23 +79,24 @@ from .stopping import (
     StopAfter,
     StopAtCollapse,
 )
-from .summaries import (
+from .summaries._add_summary import (
     MOVING_SUMMARIES,
     BatchVariance,
-    DumpTensorAsImage,
-    DumpTensors,
     GradientNorm,
-    MergeAllSummaries,
-    MovingAverageSummary,
-    ProcessTensors,
-    SampleGrid,
-    SendStat,
     SimpleMovingAverage,
     add_activation_summary,
     add_moving_summary,
     add_param_summary,
     add_tensor_summary,
-    image_grid,
+)
+from .summaries._image_grid import SampleGrid, image_grid
+from .summaries._summary_callbacks import (
+    DumpTensorAsImage,
+    DumpTensors,
+    MergeAllSummaries,
+    MovingAverageSummary,
+    ProcessTensors,
+    SendStat,
 )
 
 __all__ = [

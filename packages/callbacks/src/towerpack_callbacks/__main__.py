@@ -9,8 +9,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from . import CheckpointError
-from .cli import CheckpointCommandError, add_checkpoint, add_plot, add_train
-from .plot import RunError
+from .cli._checkpoint_commands import add_checkpoint
+from .cli._command_line import CheckpointCommandError
+from .cli._plot_command import add_plot
+from .cli._train_command import add_train
+from .plot._read_record import RunError
 
 __all__ = ["add_commands", "main"]
 

@@ -10,7 +10,8 @@ from typing import Any, final
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from .callback import Callback, InferenceTower
+from .callback._callback import Callback
+from .callback._trainer_protocol import InferenceTower
 
 __all__ = [
     "BinaryClassificationStats",

@@ -10,7 +10,9 @@ from typing import Any, Literal, final
 import tensorflow.compat.v1 as tf
 
 from ._errors import StopTraining
-from .callback import Callback, Every, StatisticWatch, as_every, check_choice, check_count, is_better
+from .callback._callback import Callback
+from .callback._every import Every, as_every, check_choice, check_count
+from .callback._trainer_protocol import StatisticWatch, is_better
 
 __all__ = [
     "CollapseAlarm",

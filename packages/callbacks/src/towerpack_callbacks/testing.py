@@ -7,9 +7,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, final
 
-from .callback import EVERY_STEP, Callback
+from .callback._callback import Callback
+from .callback._every import EVERY_STEP
 from .checkpoint import state_from_json, state_to_json
-from .loop import Callbacks, PlainLoop
+from .loop._callbacks import Callbacks
+from .loop._plain_loop import PlainLoop
 from .monitors import Monitor
 
 __all__ = ["check_callback", "idle_seconds"]

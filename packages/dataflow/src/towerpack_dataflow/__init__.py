@@ -44,41 +44,38 @@ from .augment.flows import (
     AugmentImageCoordinates,
     ImageFromFile,
 )
-from .batch import BatchData, BatchDataByShape, PadBatchData, WindowData, refit
-from .batch.planners import BatchByBudget, BucketData, MixData, PackData, SkipData, SubstituteData
+from .batch._batch_data import BatchData
+from .batch._batch_data_by_shape import BatchDataByShape
+from .batch._pad_batch_data import PadBatchData
+from .batch._refit import refit
+from .batch._window_data import WindowData
+from .batch.planners._batch_by_budget import BatchByBudget
+from .batch.planners._bucket_data import BucketData
+from .batch.planners._mix_data import MixData
+from .batch.planners._pack_data import PackData
+from .batch.planners._skip_data import SkipData
+from .batch.planners._substitute_data import SubstituteData
 from .datasets._online_moments import OnlineMoments, StatCounter
 from .flow._epoch import Epoch
 from .flow._flow import DataFlow
 from .flow._node import Effect
 from .flow._trace import Origin, Origins, Trace
-from .formats.arrays import HDF5Data, HDF5Serializer, NumpyData, NumpySerializer
-from .formats.lmdb import CaffeLMDB, LMDBData, LMDBDataDecoder, LMDBSerializer
-from .formats.tables import (
-    ArrowData,
-    ArrowSerializer,
-    ChunkShuffle,
-    ParquetData,
-    ParquetSerializer,
-)
-from .formats.tar import TarData, index_tar, write_tar, write_tar_shards
-from .formats.text import (
-    CSVData,
-    CSVSerializer,
-    JSONLData,
-    JSONLSerializer,
-    SVMLightData,
-    index_csv,
-    index_jsonl,
-)
-from .formats.tfrecord import (
-    TFRecordData,
-    TFRecordSerializer,
-    decode_example,
-    decode_sequence_example,
-    encode_example,
-    index_tfrecord,
-    write_tfrecord,
-)
+from .formats.arrays._file_rows import NumpyData
+from .formats.arrays._hdf5 import HDF5Data, HDF5Serializer
+from .formats.arrays._numpy_serializer import NumpySerializer
+from .formats.lmdb._caffe_lmdb import CaffeLMDB
+from .formats.lmdb._lmdb_data import LMDBData, LMDBDataDecoder, LMDBSerializer
+from .formats.tables._arrow_data import ArrowData, ArrowSerializer
+from .formats.tables._chunked_rows import ChunkShuffle
+from .formats.tables._parquet_data import ParquetData, ParquetSerializer
+from .formats.tar._tar_data import TarData
+from .formats.tar._write_tar import index_tar, write_tar, write_tar_shards
+from .formats.text._csv_data import CSVData, CSVSerializer, index_csv
+from .formats.text._jsonl_data import JSONLData, JSONLSerializer, index_jsonl
+from .formats.text._svmlight_data import SVMLightData
+from .formats.tfrecord._example import decode_example, decode_sequence_example, encode_example
+from .formats.tfrecord._framing import index_tfrecord, write_tfrecord
+from .formats.tfrecord._tfrecord_data import TFRecordData, TFRecordSerializer
 from .operators._locally_shuffle import LocallyShuffleData
 from .operators._map_component import MapDataComponent
 from .operators._map_data import FilterData, MapData
@@ -87,23 +84,23 @@ from .operators._proxy_flow import ProxyDataFlow, RNGDataFlow
 from .operators._repeat import FixedSizeData, RepeatedData, RepeatedDataPoint
 from .operators._select_component import SelectComponent
 from .operators._shard import ShardData, reshard
-from .operators.cache import CacheData, DiskCache, MemoryCache
-from .operators.combine import ConcatData, JoinData, RandomChooseData, RandomMixData, ZipData
-from .runtime import (
-    MultiProcessMapAndBatchData,
-    MultiProcessMapData,
-    MultiProcessRunner,
-    MultiThreadMapData,
-    MultiThreadRunner,
-    WorkerInfo,
-    flows_read_here,
-    get_worker_info,
-)
+from .operators.cache._cache_data import CacheData
+from .operators.cache._disk_cache import DiskCache
+from .operators.cache._memory_cache import MemoryCache
+from .operators.combine._concat_data import ConcatData
+from .operators.combine._join_data import JoinData, ZipData
+from .operators.combine._random_choose import RandomChooseData
+from .operators.combine._random_mix import RandomMixData
+from .runtime._multi_process import MultiProcessMapData, MultiProcessRunner
+from .runtime._multi_thread import MultiThreadMapData, MultiThreadRunner
+from .runtime._parallel_flow import flows_read_here
+from .runtime._parallel_map_and_batch import MultiProcessMapAndBatchData
 from .runtime._suggest_workers import Suggestion, autotune
 from .runtime.bench._bottleneck import Diagnosis, SpeedResult
 from .runtime.bench._data_speed import TestDataSpeed
-from .runtime.on_ray import RayRunner
-from .runtime.tracing import TraceSummary, process_spans
+from .runtime.on_ray._ray_runner import RayRunner
+from .runtime.tracing._spans import TraceSummary, process_spans
+from .runtime.worker._task_handler import WorkerInfo, get_worker_info
 from .sources._fake_data import FakeData
 from .sources._from_arrays import DataFromArrays
 from .sources._from_iterable import DataFromGenerator, DataFromIterable, DataFromList

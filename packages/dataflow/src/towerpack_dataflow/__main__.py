@@ -9,7 +9,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from . import DataFlow, DataFlowError, TestDataSpeed
-from .cli import FLOW_HELP, CommandError, FlowNotFoundError, add_files, add_show, add_state, load_flow
+from .cli._file_commands import add_files
+from .cli._show_command import add_show
+from .cli._state_commands import FLOW_HELP, CommandError, FlowNotFoundError, add_state, load_flow
 from .flow._tree_fingerprint import known_length
 from .sources._from_iterable import as_dataflow
 

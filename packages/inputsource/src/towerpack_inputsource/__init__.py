@@ -19,9 +19,14 @@ from ._input_for import input_for, memory_for, rollout_for, state_for
 from ._proxy_source import ProxyInputSource, remap_input_source
 from ._source import InputSource
 from ._staging_input import StagingInput
-from .in_graph import DummyConstantInput, TensorInput, TFDatasetInput
-from .prefetch import Buffer, InputStatus, RefittedState, ThreadActivity, fast_callable
-from .queued import BatchQueueInput, QueueInput, RolloutInput, ZMQInput
+from .in_graph._tensor_input import DummyConstantInput, TensorInput
+from .in_graph._tfdata_input import TFDatasetInput
+from .prefetch._flow_reader import RefittedState
+from .prefetch._input_status import Buffer, InputStatus, ThreadActivity
+from .prefetch._one_session import fast_callable
+from .queued._batch_queue_input import BatchQueueInput
+from .queued._queue_input import QueueInput, ZMQInput
+from .queued._rollout_input import RolloutInput
 
 __all__ = [
     "BatchQueueInput",

@@ -10,14 +10,11 @@ import tensorflow.compat.v1 as tf
 
 from ._errors import SetupError, SpecError
 from ._source import NO_PAUSE, InputSource
-from .prefetch import (
-    END_OF_DATA,
-    LOST_SESSION,
+from .prefetch._flow_reader import (
     FlowReader,
     Position,
     RefittedState,
     as_flow,
-    ends_run_on_error,
     flow_size,
     flow_state,
     is_endless,
@@ -27,6 +24,7 @@ from .prefetch import (
     seed_flow,
     unread_state,
 )
+from .prefetch._one_session import END_OF_DATA, LOST_SESSION, ends_run_on_error
 from .specs import compile_check, component_of
 
 __all__ = ["FeedInput", "PlaceholderInput", "fed_placeholder", "placeholder_for"]

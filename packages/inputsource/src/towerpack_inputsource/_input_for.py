@@ -18,8 +18,8 @@ from towerpack_dataflow import (
 
 from ._source import InputSource
 from ._staging_input import StagingInput
-from .prefetch import is_live
-from .queued import QueueInput
+from .prefetch._flow_reader import is_live
+from .queued._queue_input import QueueInput
 
 if TYPE_CHECKING:
     from towerpack_dataflow.envs import VectorEnvState

@@ -11,7 +11,8 @@ import tensorflow.compat.v1 as tf
 from ._errors import SpecError
 from ._feed_input import placeholder_for
 from ._source import NO_PAUSE, InputSource
-from .prefetch import InputStatus, RefittedState
+from .prefetch._flow_reader import RefittedState
+from .prefetch._input_status import InputStatus
 
 __all__ = ["ProxyInputSource", "remap_input_source"]
 

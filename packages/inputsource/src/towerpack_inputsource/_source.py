@@ -11,7 +11,9 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from ._errors import NotRunningError, SetupError
-from .prefetch import InputStatus, OneSession, RefittedState
+from .prefetch._flow_reader import RefittedState
+from .prefetch._input_status import InputStatus
+from .prefetch._one_session import OneSession
 from .specs import check_specs
 
 __all__ = ["NO_PAUSE", "InputSource", "check_at_least", "make_counter"]

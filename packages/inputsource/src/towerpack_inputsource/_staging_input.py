@@ -13,7 +13,10 @@ import tensorflow.compat.v1 as tf
 from ._errors import NotRunningError, SetupError, StagingError
 from ._proxy_source import ProxyInputSource
 from ._source import NO_PAUSE, InputSource, check_at_least, make_counter
-from .prefetch import InputStatus, Position, SessionThread, close_in_time, fast_callable
+from .prefetch._flow_reader import Position
+from .prefetch._input_status import InputStatus
+from .prefetch._one_session import close_in_time, fast_callable
+from .prefetch._session_thread import SessionThread
 from .specs import Array
 
 __all__ = ["StagingInput", "StagingOps"]

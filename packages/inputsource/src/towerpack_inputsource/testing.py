@@ -17,7 +17,7 @@ import tensorflow.compat.v1 as tf
 
 from ._errors import SetupError
 from ._source import InputSource
-from .prefetch import InputStatus
+from .prefetch._input_status import InputStatus
 
 __all__ = ["FlowFailure", "ListFlow", "check_input_source"]
 

@@ -23,69 +23,48 @@ from ._errors import (
     UnknownLayerError,
 )
 from .arguments import nonempty_batches, shape2d, shape4d
-from .nn import (
-    AvgPooling,
-    BatchNorm,
-    BatchRenorm,
-    BNReLU,
+from .nn._activation import BNReLU, Maxout, PReLU, SoftMax
+from .nn._batch_norm import BatchNorm, BatchRenorm
+from .nn._conv import Conv1D, Conv2D
+from .nn._conv_transpose import Conv2DTranspose, Deconv2D
+from .nn._depthwise import DepthwiseConv2D, SeparableConv2D
+from .nn._dropout import Dropout, SpatialDropout
+from .nn._embedding import Embedding
+from .nn._example_norms import GroupNorm, InstanceNorm, LayerNorm
+from .nn._fully_connected import FullyConnected
+from .nn._image_sample import ImageSample
+from .nn._pooling import AvgPooling, FixedUnPooling, GlobalAvgPooling, MaxPooling
+from .nn._random_tensors import random_normal, random_uniform
+from .nn._symbolic_functions import (
     ConcatWith,
-    Conv1D,
-    Conv2D,
-    Conv2DTranspose,
-    Deconv2D,
-    DepthwiseConv2D,
-    Dropout,
-    Embedding,
-    FixedUnPooling,
-    FullyConnected,
-    GlobalAvgPooling,
-    GroupNorm,
-    ImageSample,
-    InstanceNorm,
-    LayerNorm,
-    Maxout,
-    MaxPooling,
-    PReLU,
-    SeparableConv2D,
-    SoftMax,
-    SpatialDropout,
     batch_flatten,
     l1_regularizer,
     l2_regularizer,
     print_stat,
     psnr,
-    random_normal,
-    random_uniform,
     regularize_cost,
     regularize_cost_from_collection,
     rms,
 )
-from .recurrent import (
-    GRU,
-    LSTM,
-    RNN,
-    BidirectionalRNN,
-    GRUCell,
-    LSTMCell,
-    LSTMState,
-    MultiRNNCell,
-    RNNCell,
-)
-from .registry import (
-    LinearWrap,
-    VariableHolder,
+from .recurrent._gated_cells import GRUCell, LSTMCell, LSTMState
+from .recurrent._rnn import GRU, LSTM, RNN, BidirectionalRNN
+from .recurrent._rnn_cell import MultiRNNCell, RNNCell
+from .registry._argscope import (
     argscope,
-    disable_layer_logging,
     enable_argscope_for_function,
     enable_argscope_for_module,
     get_arg_scope,
-    get_registered_layer,
-    layer_register,
-    register_layer,
 )
-from .scopes import (
+from .registry._layer_scope import VariableHolder, disable_layer_logging
+from .registry._linearwrap import LinearWrap
+from .registry._register_layer import get_registered_layer, layer_register, register_layer
+from .scopes._function_scopes import (
     auto_reuse_variable_scope,
     cached_name_scope,
+    under_name_scope,
+    under_variable_scope,
+)
+from .scopes._variable_getters import (
     custom_getter_scope,
     freeze_variables,
     mixed_precision,
@@ -93,10 +72,8 @@ from .scopes import (
     rename_get_variable,
     rename_tflayer_get_variable,
     spectral_norm_scope,
-    under_name_scope,
-    under_variable_scope,
 )
-from .tower import TowerContext, get_current_tower_context
+from .tower._tower_context import TowerContext, get_current_tower_context
 
 __all__ = [
     "GRU",

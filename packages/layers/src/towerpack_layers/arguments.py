@@ -16,7 +16,7 @@ from typing import Any, final
 import attrs
 import tensorflow.compat.v1 as tf
 
-from .registry import attach_variables
+from .registry._layer_scope import attach_variables
 
 __all__ = [
     "DataFormat",

@@ -27,16 +27,16 @@ from ._errors import (
     TrainerStateError,
     UnknownArgumentError,
 )
-from .base import (
+from .base._keras_model import KerasModel
+from .base._tower_trainer import (
     BuilderTrainer,
-    KerasModel,
     NoOpTrainer,
     QueueInputTrainer,
     SimpleTrainer,
     SingleCostTrainer,
     TowerTrainer,
-    Trainer,
 )
+from .base._trainer import Trainer
 from .config import TrainConfig, default_callbacks, default_monitors, fast_dev_run, overfit_batches
 from .distributed import DistributedTrainer, MPITrainer
 from .export import ModelExporter
@@ -82,8 +82,8 @@ from .replicate import (
 )
 from .reports._describe_training import collect_env_info, describe_trainable_variables
 from .reports._input_overhead import InputOverhead
-from .restore import DictRestore, SaverRestore, SessionInit, SmartInit
-from .step import HookedSession
+from .restore._session_init import DictRestore, SaverRestore, SessionInit, SmartInit
+from .step._hooked_session import HookedSession
 from .towers._builder import Builder, SingleDeviceBuilder
 from .towers._devices import cpu_session_config, default_session_config, get_num_gpu, gpu_session_config
 from .towers._model_desc import ModelDesc

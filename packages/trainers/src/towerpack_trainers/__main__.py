@@ -10,16 +10,8 @@ from typing import Any
 from towerpack_callbacks import CheckpointError, TensorNotFoundError
 
 from ._errors import ConfigError, ExportError, ModelError, RestoreError, TraceError
-from .cli import (
-    TrainerCommandError,
-    add_describe,
-    add_env,
-    add_export,
-    add_launch,
-    add_migrate,
-    add_predict,
-    add_trace,
-)
+from .cli._model_commands import TrainerCommandError, add_describe, add_export, add_predict
+from .cli._run_commands import add_env, add_launch, add_migrate, add_trace
 
 __all__ = ["add_commands", "main"]
 

@@ -42,9 +42,11 @@ from ._argument_checks import (
     whole_number,
 )
 from ._errors import ConfigError
-from .reports import record_run
-from .restore import RunState, SessionInit, check_resume_allow, find_starting_point
-from .session import ProcessStrategy, RunDirectory
+from .reports._describe_training import record_run
+from .restore._run_state import RunState, check_resume_allow, find_starting_point
+from .restore._session_init import SessionInit
+from .session._process_strategy import ProcessStrategy
+from .session._run_directory import RunDirectory
 from .towers._model_desc import ModelDesc
 
 __all__ = [

@@ -11,7 +11,9 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from .._errors import NonFiniteError
-from ..callback import EVERY_EPOCH, Callback, Every, StepFetch, TrainerProtocol
+from ..callback._callback import Callback, StepFetch
+from ..callback._every import EVERY_EPOCH, Every
+from ..callback._trainer_protocol import TrainerProtocol
 
 __all__ = ["CallbackFactory", "CheckNumerics", "RunOp", "RunUpdateOps", "Seed", "StartProcOrThread"]
 

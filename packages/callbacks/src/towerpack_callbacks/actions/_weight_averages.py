@@ -10,7 +10,9 @@ from typing import Any, final
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from ..callback import EVERY_STEP, Callback, Every, ProxyCallback, as_every, check_number_above_zero
+from ..callback._callback import Callback
+from ..callback._every import EVERY_STEP, Every, as_every, check_number_above_zero
+from ..callback._proxy_callback import ProxyCallback
 from ..graph import begin_as_copies, copies_are_due, find_applied_gradients, floating_variables
 
 __all__ = ["EMA", "ClipWeights", "averaged_variables"]

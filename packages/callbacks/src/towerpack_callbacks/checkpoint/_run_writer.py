@@ -15,8 +15,8 @@ from typing import Any, Protocol, final
 import numpy as np
 
 from .._errors import CheckpointWriteError
-from ..callback import Callback
-from ..writing import BackgroundJob
+from ..callback._callback import Callback
+from ..writing._line_file import BackgroundJob
 from ._variable_values import copies_or_variables
 from .format import (
     TensorFile,

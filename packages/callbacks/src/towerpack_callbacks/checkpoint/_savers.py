@@ -13,15 +13,10 @@ from typing import Any, final
 import attrs
 import tensorflow.compat.v1 as tf
 
-from ..callback import (
-    Callback,
-    ProxyCallback,
-    StatisticWatch,
-    check_choice,
-    check_count,
-    is_better,
-    output_directory,
-)
+from ..callback._callback import Callback, output_directory
+from ..callback._every import check_choice, check_count
+from ..callback._proxy_callback import ProxyCallback
+from ..callback._trainer_protocol import StatisticWatch, is_better
 from ._run_writer import RunWriter
 from ._variable_values import add_copies
 from .format import (

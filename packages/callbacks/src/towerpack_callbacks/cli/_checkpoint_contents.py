@@ -13,7 +13,7 @@ import numpy as np
 from ..checkpoint import Checkpoint, load_variables, read_checkpoint, state_to_json
 from ..checkpoint.format import files_below, shown_value, target_of
 from ..monitors import ScalarHistory
-from ..writing import write_archive
+from ..writing._atomic_write import write_archive
 from ._command_line import CheckpointCommandError, align
 
 __all__ = ["difference", "export", "list_variables"]

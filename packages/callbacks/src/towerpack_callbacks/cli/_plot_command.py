@@ -10,7 +10,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ..plot import THEMES, Run, Style, read_runs, select_keys, serve_report, write_png, write_report
+from ..plot._charts import THEMES, Style, write_png
+from ..plot._read_runs import Run, read_runs, select_keys
+from ..plot._report_page import write_report
+from ..plot._serve_page import serve_report
 from ._command_line import regex
 
 __all__ = ["add_plot"]

@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from .._errors import TensorNotFoundError
-from ..callback import TrainerProtocol
+from ..callback._trainer_protocol import TrainerProtocol
 
 __all__ = ["GraphVarParam", "HyperParam", "ObjAttrParam"]
 

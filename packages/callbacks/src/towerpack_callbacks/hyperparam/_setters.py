@@ -12,16 +12,9 @@ from typing import Any, Literal, final
 
 import numpy as np
 
-from ..callback import (
-    EVERY_EPOCH,
-    EVERY_STEP,
-    Callback,
-    Every,
-    StatisticWatch,
-    as_every,
-    check_count,
-    check_function,
-)
+from ..callback._callback import Callback
+from ..callback._every import EVERY_EPOCH, EVERY_STEP, Every, as_every, check_count, check_function
+from ..callback._trainer_protocol import StatisticWatch
 from ._hyper_param import GraphVarParam, HyperParam
 
 __all__ = [

@@ -10,7 +10,8 @@ from typing import Any, final
 import attrs
 
 from .._errors import StopTraining
-from ..callback import Callback, LoopState, StepFetch
+from ..callback._callback import Callback, StepFetch
+from ..callback._every import LoopState
 
 __all__ = ["CallbackTimer", "CallbackTimes", "TimedCall", "call_all_timed", "call_timed"]
 

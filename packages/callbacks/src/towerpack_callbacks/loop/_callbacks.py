@@ -12,16 +12,9 @@ from typing import Any, final
 import tensorflow.compat.v1 as tf
 
 from .._errors import CallbackStateError, CheckpointError, StatisticError, StopTraining
-from ..callback import (
-    Callback,
-    DueSchedule,
-    Every,
-    LoopState,
-    StepFetch,
-    TrainerProtocol,
-    load_state_of,
-    state_of,
-)
+from ..callback._callback import Callback, StepFetch
+from ..callback._every import DueSchedule, Every, LoopState
+from ..callback._trainer_protocol import TrainerProtocol, load_state_of, state_of
 from ..checkpoint.format import folder_of, key_of
 from ..graph import find_ancestors
 from ..monitors import Monitor

@@ -11,7 +11,9 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from .._errors import StopTraining
-from ..callback import Callback, InferenceTower, LoopState
+from ..callback._callback import Callback
+from ..callback._every import LoopState
+from ..callback._trainer_protocol import InferenceTower
 from ..graph import find_tensors
 from ..monitors import Monitor, Monitors
 from ._callbacks import Callbacks

@@ -12,7 +12,9 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from .._errors import CallbackFailedError, CallbackStateError, CheckpointError, StopTraining
-from ..callback import Callback, InferenceTower, LoopState, TrainerProtocol, is_replaced
+from ..callback._callback import Callback, is_replaced
+from ..callback._every import LoopState
+from ..callback._trainer_protocol import InferenceTower, TrainerProtocol
 from ..checkpoint import (
     Checkpoint,
     assign_variables,

@@ -8,7 +8,7 @@ from typing import Any, final
 import attrs
 import tensorflow.compat.v1 as tf
 
-from ..callback import StepFetch
+from ..callback._callback import StepFetch
 
 __all__ = ["StepPlan", "as_run_args", "merge_options"]
 

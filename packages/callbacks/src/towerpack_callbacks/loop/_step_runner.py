@@ -9,7 +9,8 @@ from typing import Any, NamedTuple, final
 import tensorflow.compat.v1 as tf
 
 from .._errors import StopTraining
-from ..callback import LoopState, StepFetch
+from ..callback._callback import StepFetch
+from ..callback._every import LoopState
 from ._callbacks import Callbacks
 from ._step_counter import StepCounter
 from ._step_plan import StepPlan, merge_options

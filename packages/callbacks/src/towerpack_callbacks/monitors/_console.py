@@ -11,17 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, final
 
-from ..callback import LoopState, describe_seconds
-from ..summaries import is_of_input
-from ..writing import (
-    LOG,
-    LineFile,
-    NotebookTable,
-    cut_lines_after,
-    is_in_notebook,
-    prepare_lines,
-    print_line,
-)
+from ..callback._every import LoopState, describe_seconds
+from ..summaries._add_summary import is_of_input
+from ..writing._line_file import LOG, LineFile, cut_lines_after, prepare_lines
+from ..writing._screen import NotebookTable, is_in_notebook, print_line
 from ._monitors import Monitor
 
 __all__ = ["EpochLine", "LogFile", "ScalarPrinter"]

@@ -22,13 +22,13 @@ from typing import Any, Protocol, TypeAlias, final
 import tensorflow.compat.v1 as tf
 
 from .._errors import StopTraining
-from ..writing import (
+from ..writing._atomic_write import atomic_write
+from ..writing._line_file import (
     RUN_RECORD,
     RUN_RECORD_FORMAT,
     BackgroundWriter,
     Batches,
     LineFile,
-    atomic_write,
     cut_lines_after,
     prepare_lines,
 )

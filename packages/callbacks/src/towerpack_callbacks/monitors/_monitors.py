@@ -12,9 +12,10 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from .._errors import StatisticError
-from ..callback import Callback, LoopState
-from ..summaries import summary_tag
-from ..writing import PNG_CHANNELS, encode_png
+from ..callback._callback import Callback
+from ..callback._every import LoopState
+from ..summaries._add_summary import summary_tag
+from ..writing._line_file import PNG_CHANNELS, encode_png
 
 __all__ = [
     "COUNTERS",

@@ -15,7 +15,7 @@ from typing import Any, final
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from ..writing import BackgroundWriter
+from ..writing._line_file import BackgroundWriter
 from ._file_monitors import HParams, check_hparams
 from ._monitors import Monitor, Row, StepRow, histograms_of, images_of
 

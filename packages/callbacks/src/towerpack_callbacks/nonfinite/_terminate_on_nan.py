@@ -18,7 +18,7 @@ import tensorflow.compat.v1 as tf
 from tensorflow.core.framework.tensor_pb2 import TensorProto
 
 from .._errors import NonFiniteError, TensorNotFoundError
-from ..callback import Callback, StepFetch
+from ..callback._callback import Callback, StepFetch
 from ..graph import (
     as_names,
     creation_order,
@@ -27,7 +27,7 @@ from ..graph import (
     reads_variable,
     sources_of,
 )
-from ..writing import write_archive
+from ..writing._atomic_write import write_archive
 
 __all__ = ["NonFiniteOrigin", "TerminateOnNaN", "find_origin", "replay", "write_folder"]
 

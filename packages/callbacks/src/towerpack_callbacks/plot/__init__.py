@@ -3,29 +3,24 @@
 The command is `python -m towerpack_callbacks plot LOGDIR…`.
 """
 
-from ._charts import DASHES, THEMES, Style, Theme, write_png
+from ._charts import DASHES, THEMES, Style, write_png
 from ._read_record import Event, RunError, RunSegment, measure_goodput, read_events, read_record
-from ._read_runs import Curve, Run, ThinCurve, read_runs, select_keys, smooth, thin
+from ._read_runs import Curve, read_runs, select_keys, smooth, thin
 from ._report_page import write_report
-from ._serve_page import serve_report
 
 __all__ = [
     "DASHES",
     "THEMES",
     "Curve",
     "Event",
-    "Run",
     "RunError",
     "RunSegment",
     "Style",
-    "Theme",
-    "ThinCurve",
     "measure_goodput",
     "read_events",
     "read_record",
     "read_runs",
     "select_keys",
-    "serve_report",
     "smooth",
     "thin",
     "write_png",

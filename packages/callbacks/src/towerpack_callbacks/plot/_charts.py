@@ -12,7 +12,7 @@ from typing import Any, final
 import attrs
 import numpy as np
 
-from ..writing import atomic_write
+from ..writing._atomic_write import atomic_write
 from ._read_record import RunError
 from ._read_runs import Picture, Run, ThinCurve, smooth, thin
 

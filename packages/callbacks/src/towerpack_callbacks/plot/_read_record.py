@@ -13,7 +13,7 @@ from typing import Any, final
 
 import attrs
 
-from ..writing import RUN_RECORD, RUN_RECORD_FORMAT
+from ..writing._line_file import RUN_RECORD, RUN_RECORD_FORMAT
 
 __all__ = [
     "EmbeddedImage",

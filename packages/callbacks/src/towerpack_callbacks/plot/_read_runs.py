@@ -16,7 +16,7 @@ import numpy as np
 
 from .._errors import CheckpointError
 from ..checkpoint.format import LATEST, STATE, latest_checkpoint, read_json
-from ..writing import ENVIRONMENT, EXPLANATION, LOG, RUN_RECORD, find_pictures
+from ..writing._line_file import ENVIRONMENT, EXPLANATION, LOG, RUN_RECORD, find_pictures
 from ._read_record import RunError, RunEvents, RunSegment, read_events, read_record
 
 __all__ = ["Curve", "Picture", "Run", "ThinCurve", "find_runs", "read_runs", "select_keys", "smooth", "thin"]

@@ -14,7 +14,8 @@ from pathlib import Path
 import numpy as np
 
 from ..checkpoint.format import shown_value
-from ..writing import ENVIRONMENT, EXPLANATION, LOG, atomic_write
+from ..writing._atomic_write import atomic_write
+from ..writing._line_file import ENVIRONMENT, EXPLANATION, LOG
 from ._charts import Style, chart_content
 from ._read_record import Goodput, RunInterval, measure_goodput
 from ._read_runs import Curve, Run

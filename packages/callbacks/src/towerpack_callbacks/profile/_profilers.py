@@ -10,7 +10,8 @@ from typing import Any, final
 import tensorflow.compat.v1 as tf
 from tensorflow import profiler
 
-from ..callback import EVERY_EPOCH, EVERY_STEP, Callback, Every, StepFetch, as_every, output_directory
+from ..callback._callback import Callback, StepFetch, output_directory
+from ..callback._every import EVERY_EPOCH, EVERY_STEP, Every, as_every
 
 __all__ = ["GraphProfiler", "TensorBoardProfiler", "chrome_trace"]
 

@@ -11,7 +11,7 @@ from typing import Any, final
 
 import tensorflow.compat.v1 as tf
 
-from ..callback import Callback
+from ..callback._callback import Callback
 
 __all__ = ["GPUMemoryTracker", "GPUUtilizationTracker", "HostMemoryTracker"]
 

@@ -16,9 +16,11 @@ from typing import Any, final
 
 from tqdm import tqdm
 
-from ..callback import Callback, Every, StepFetch, check_count, describe_seconds
-from ..summaries import MovingAverageSummary, is_of_input
-from ..writing import has_colours, is_in_notebook
+from ..callback._callback import Callback, StepFetch
+from ..callback._every import Every, check_count, describe_seconds
+from ..summaries._add_summary import is_of_input
+from ..summaries._summary_callbacks import MovingAverageSummary
+from ..writing._screen import has_colours, is_in_notebook
 
 __all__ = ["EstimatedTimeLeft", "ProgressBar", "ThroughputTracker"]
 

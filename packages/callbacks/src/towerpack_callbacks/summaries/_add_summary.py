@@ -10,7 +10,8 @@ from typing import Any, final
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from ..callback import EVERY_EPOCH, Callback, Every, StepFetch, as_every, check_count
+from ..callback._callback import Callback, StepFetch
+from ..callback._every import EVERY_EPOCH, Every, as_every, check_count
 from ..graph import as_names, find_applied_gradients
 
 __all__ = [

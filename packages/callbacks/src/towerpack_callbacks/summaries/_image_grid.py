@@ -12,8 +12,9 @@ import numpy.typing as npt
 import tensorflow.compat.v1 as tf
 
 from .._errors import CheckpointError
-from ..callback import Callback, check_count, output_directory
-from ..writing import PNG_CHANNELS, cut_pictures_after, write_picture
+from ..callback._callback import Callback, output_directory
+from ..callback._every import check_count
+from ..writing._line_file import PNG_CHANNELS, cut_pictures_after, write_picture
 
 __all__ = ["SampleGrid", "check_images", "image_grid"]
 

@@ -12,18 +12,10 @@ from typing import Any, final
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from ..callback import (
-    EVERY_EPOCH,
-    EVERY_STEP,
-    Callback,
-    Every,
-    StepFetch,
-    as_every,
-    check_function,
-    output_directory,
-)
+from ..callback._callback import Callback, StepFetch, output_directory
+from ..callback._every import EVERY_EPOCH, EVERY_STEP, Every, as_every, check_function
 from ..graph import as_names
-from ..writing import write_archive
+from ..writing._atomic_write import write_archive
 from ._add_summary import MOVING_SUMMARIES, summary_tag
 
 __all__ = [

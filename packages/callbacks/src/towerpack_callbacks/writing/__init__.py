@@ -5,9 +5,7 @@ from ._line_file import (
     ENVIRONMENT,
     EXPLANATION,
     LOG,
-    PNG_CHANNELS,
     RUN_RECORD,
-    RUN_RECORD_FORMAT,
     BackgroundJob,
     BackgroundWriter,
     Batches,
@@ -16,19 +14,16 @@ from ._line_file import (
     cut_pictures_after,
     encode_png,
     find_pictures,
-    free_name,
     prepare_lines,
     write_picture,
 )
-from ._screen import NotebookTable, Report, has_colours, is_in_notebook, print_line
+from ._screen import NotebookTable, Report, print_line
 
 __all__ = [
     "ENVIRONMENT",
     "EXPLANATION",
     "LOG",
-    "PNG_CHANNELS",
     "RUN_RECORD",
-    "RUN_RECORD_FORMAT",
     "BackgroundJob",
     "BackgroundWriter",
     "Batches",
@@ -40,9 +35,6 @@ __all__ = [
     "cut_pictures_after",
     "encode_png",
     "find_pictures",
-    "free_name",
-    "has_colours",
-    "is_in_notebook",
     "prepare_lines",
     "print_line",
     "replace_directory",

@@ -23,49 +23,31 @@ from .crop import (
     RandomErasing,
 )
 from .flows import AugmentImageComponent, AugmentImageComponents, AugmentImageCoordinates, ImageFromFile
-from .geometric import (
+from .geometric._flip import Flip, FlipTransform, Transpose, TransposeTransform
+from .geometric._paste import BackgroundFiller, CenterPaste, ConstantBackgroundFiller, RandomPaste
+from .geometric._resize import AntialiasedResize, RandomResize, Resize, ResizeShortestEdge, ResizeTransform
+from .geometric._warp import (
     Affine,
-    AntialiasedResize,
-    BackgroundFiller,
-    CenterPaste,
-    ConstantBackgroundFiller,
-    Flip,
-    FlipTransform,
     GaussianDeform,
-    RandomPaste,
-    RandomResize,
-    Resize,
-    ResizeShortestEdge,
-    ResizeTransform,
     Rotation,
     RotationAndCropValid,
     Shift,
-    Transpose,
-    TransposeTransform,
     WarpAffineTransform,
 )
-from .photometric import (
-    Brightness,
-    BrightnessScale,
+from .photometric._brightness import Brightness, BrightnessScale, Contrast, Gamma, Hue, Lighting, Saturation
+from .photometric._noise import GaussianBlur, GaussianNoise, JpegNoise, SaltPepperNoise
+from .photometric._normalize import (
     Clip,
     ColorSpace,
-    Contrast,
-    Gamma,
-    GaussianBlur,
-    GaussianNoise,
     Grayscale,
-    Hue,
-    JpegNoise,
-    Lighting,
     MeanVarianceNormalize,
     MinMaxNormalize,
     Normalize,
-    SaltPepperNoise,
-    Saturation,
     ToFloat32,
     ToUint8,
 )
-from .policies import CutMix, MixUp, RandAugment, TrivialAugment
+from .policies._mixing import CutMix, MixUp
+from .policies._rand_augment import RandAugment, TrivialAugment
 
 __all__ = [
     "Affine",

@@ -12,7 +12,7 @@ from .._errors import ArgumentError, ImageError
 from ._augmentor import ImageAugmentor
 from ._image_checks import Array, check_fill, fraction, interval, shape_pair
 from ._transform import NoOpTransform, PhotometricTransform, Transform, TransformList
-from .geometric import ResizeTransform
+from .geometric._resize import ResizeTransform
 
 __all__ = [
     "CenterCrop",

@@ -9,19 +9,18 @@ from itertools import chain
 from typing import Any, final
 
 from ..flow._flow import DataFlow
-from ..formats.arrays import HDF5Serializer, NumpyData, NumpySerializer, hdf5_version, numpy_version
-from ..formats.lmdb import LMDBData, LMDBSerializer
-from ..formats.tables import (
-    ArrowData,
-    ArrowSerializer,
-    ParquetData,
-    ParquetSerializer,
-    arrow_version,
-    parquet_version,
-)
-from ..formats.tar import TarData, write_tar
-from ..formats.text import CSVData, CSVSerializer, JSONLData, JSONLSerializer, SVMLightData
-from ..formats.tfrecord import TFRecordData, TFRecordSerializer
+from ..formats.arrays._file_rows import NumpyData
+from ..formats.arrays._hdf5 import HDF5Serializer, hdf5_version
+from ..formats.arrays._numpy_serializer import NumpySerializer, numpy_version
+from ..formats.lmdb._lmdb_data import LMDBData, LMDBSerializer
+from ..formats.tables._arrow_data import ArrowData, ArrowSerializer, arrow_version
+from ..formats.tables._parquet_data import ParquetData, ParquetSerializer, parquet_version
+from ..formats.tar._tar_data import TarData
+from ..formats.tar._write_tar import write_tar
+from ..formats.text._csv_data import CSVData, CSVSerializer
+from ..formats.text._jsonl_data import JSONLData, JSONLSerializer
+from ..formats.text._svmlight_data import SVMLightData
+from ..formats.tfrecord._tfrecord_data import TFRecordData, TFRecordSerializer
 from ..storage import printable
 from ._state_commands import CommandError
 
@@ -72,7 +71,7 @@ def _read_npz(path: str) -> DataFlow:
 
 def _version_of_records(read: Callable[[str], Any], path: str) -> int | None:
     """Returns the version in the first record."""
-    from ..formats.encoding import record_version
+    from ..formats.encoding._stored_datapoints import record_version
 
     first = next(iter(read(path)), None)
     return None if first is None else record_version(first[-1])

@@ -8,10 +8,10 @@ from typing import Any, final
 
 import numpy as np
 
-from ..batch import BatchAllocator
-from ..runtime import get_worker_info
-from ..runtime.transport import Channel, PeerGoneError, pack_error
-from ..runtime.worker._task_handler import WorkerService
+from ..batch._buffer_pool import BatchAllocator
+from ..runtime.transport._channel import Channel, PeerGoneError
+from ..runtime.transport._remote_errors import pack_error
+from ..runtime.worker._task_handler import WorkerService, get_worker_info
 from ._space_arrays import IDLE
 from ._worker_envs import WorkerEnvs, WorkerLink, make_worker_envs
 

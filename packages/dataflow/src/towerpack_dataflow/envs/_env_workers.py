@@ -11,8 +11,10 @@ from typing import Any, NamedTuple, NoReturn, final
 import numpy as np
 
 from .._errors import EnvCallError, EnvError, EnvTimeoutError, WorkerDiedError
-from ..runtime.pool import WorkerGroup, WorkerHandle
-from ..runtime.transport import Failure, PeerGoneError, unpack_error
+from ..runtime.pool._worker_group import WorkerGroup
+from ..runtime.pool._worker_handle import WorkerHandle
+from ..runtime.transport._channel import PeerGoneError
+from ..runtime.transport._remote_errors import Failure, unpack_error
 from ..runtime.worker._task_handler import WorkerService
 from ..runtime.worker._worker_options import WorkerOptions
 from ..runtime.worker._worker_process import interrupts_blocked

@@ -13,8 +13,8 @@ from gymnasium.vector.utils import batch_space
 
 from .. import _argument_checks as arguments
 from .._errors import ArgumentError, EnvCallError
-from ..batch import BufferPool
-from ..runtime import available_cpus
+from ..batch._buffer_pool import BufferPool
+from ..runtime._suggest_workers import available_cpus
 from ._env_service import EnvService, index_range
 from ._env_workers import EnvWorkers
 from ._resumable_episodes import ResumableEpisodes

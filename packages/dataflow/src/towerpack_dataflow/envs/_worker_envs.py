@@ -11,7 +11,8 @@ from typing import Any, NamedTuple, final
 import numpy as np
 
 from .._errors import EnvError
-from ..runtime.transport import Channel, PeerGoneError, pack_error
+from ..runtime.transport._channel import Channel, PeerGoneError
+from ..runtime.transport._remote_errors import pack_error
 from ..storage import dump_by_value
 from ._episodes import Episodes
 from ._space_arrays import SpaceArrays, StepMemory

@@ -14,7 +14,8 @@ from .._errors import ArgumentError, ComponentError
 from ..flow._flow import DataFlow
 from ..flow._flow_state import set_root_seed
 from ..flow._tree_fingerprint import known_length
-from ..runtime import MultiProcessRunner, flows_read_here
+from ..runtime._multi_process import MultiProcessRunner
+from ..runtime._parallel_flow import flows_read_here
 from ..storage import snapshot
 from ._even_shard import EvenShard
 

@@ -9,7 +9,8 @@ from typing import Any, final
 import numpy as np
 
 from .._errors import BatchError, ComponentError
-from ..batch import BatchData, Collator
+from ..batch._batch_data import BatchData
+from ..batch._collate import Collator
 from ..flow._columns import Columns
 from ..flow._epoch import Epoch
 from ..flow._node import DROPPED, Effect

@@ -14,7 +14,7 @@ import numpy as np
 
 from .. import _argument_checks as arguments
 from .._errors import ArgumentError, BatchError
-from ..batch import BatchData
+from ..batch._batch_data import BatchData
 from ..sources._from_ragged import RaggedRows, takes_ragged_rows
 from ._nested import joined, leaves
 

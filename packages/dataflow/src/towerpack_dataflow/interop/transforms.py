@@ -11,7 +11,7 @@ from typing import Any, final
 import numpy as np
 
 from .. import _argument_checks as arguments
-from ..runtime import get_worker_info
+from ..runtime.worker._task_handler import get_worker_info
 
 __all__ = ["seeded"]
 

@@ -8,7 +8,7 @@ except ImportError as error:
         "towerpack_dataflow.remote needs pyzmq and msgpack: pip install 'towerpack-dataflow[remote]'"
     ) from error
 
-from ..formats.encoding import pack_message, unpack_message
+from ..formats.encoding._messages import pack_message, unpack_message
 from ._link import CurveKeys
 from ._remote_data import RemoteDataZMQ
 from ._sender import DataFlowSender, send_dataflow_zmq

@@ -16,7 +16,7 @@ import zmq
 from zmq.auth.thread import ThreadAuthenticator
 
 from .._errors import ArgumentError, MessageError, RemoteError
-from ..formats.encoding import pack_message, unpack_message
+from ..formats.encoding._messages import pack_message, unpack_message
 
 __all__ = [
     "Arrival",

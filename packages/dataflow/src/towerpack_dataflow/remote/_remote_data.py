@@ -13,7 +13,7 @@ import zmq
 from .. import _argument_checks as arguments
 from .._errors import ArgumentError
 from ..flow._flow import DataFlow
-from ..formats.encoding import MAX_MESSAGE_BYTES
+from ..formats.encoding._messages import MAX_MESSAGE_BYTES
 from ._link import Arrival, CurveKeys, Link, LinkOptions, checked_address, new_context
 
 __all__ = ["Receiver", "RemoteDataZMQ"]

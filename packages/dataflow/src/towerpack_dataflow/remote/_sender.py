@@ -13,7 +13,7 @@ from zmq.auth.thread import ThreadAuthenticator
 
 from .. import _argument_checks as arguments
 from .._errors import ArgumentTypeError
-from ..formats.encoding import pack_message
+from ..formats.encoding._messages import pack_message
 from ..storage import snapshot
 from ._link import CurveKeys, admit, checked_address, listening_socket, new_context
 from ._shard_server import Payload, ShardServer

@@ -16,7 +16,7 @@ from typing import Any, final
 import zmq
 
 from .._errors import MessageError, RemoteError
-from ..formats.encoding import pack_message, unpack_message
+from ..formats.encoding._messages import pack_message, unpack_message
 
 __all__ = ["Payload", "ShardQueue", "ShardServer"]
 

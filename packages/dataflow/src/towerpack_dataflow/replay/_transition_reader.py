@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import _argument_checks as arguments
 from .._errors import ArgumentError
-from ..batch import BufferPool
+from ..batch._buffer_pool import BufferPool
 from ._array_specs import ArraySpec, Nested, named, nested
 from ._memory_layout import TERMINATED
 from ._sampling import EpisodeLinks

@@ -18,7 +18,8 @@ from ..operators._proxy_flow import ProxyDataFlow
 from ._suggest_workers import autotune
 
 if TYPE_CHECKING:
-    from .pool import Chunk, Dispatcher, Pool
+    from .pool._active_pass import Chunk, Pool
+    from .pool._dispatcher import Dispatcher
     from .worker._task_handler import TaskHandler, TaskResult
     from .worker._worker_options import WorkerOptions
 
@@ -180,7 +181,8 @@ class ParallelFlow(ProxyDataFlow):
             return pool
 
     def _new_pool(self) -> Pool:
-        from .pool import InlinePool, WorkerPool
+        from .pool._active_pass import InlinePool
+        from .pool._worker_pool import WorkerPool
 
         if self._worker_count == 0:
             return InlinePool()
@@ -189,7 +191,7 @@ class ParallelFlow(ProxyDataFlow):
     def _dispatcher(
         self, start: int, stop: int | None, ordered: bool, done: Iterable[tuple[int, int]] = ()
     ) -> Dispatcher[Chunk]:
-        from .pool import Dispatcher
+        from .pool._dispatcher import Dispatcher
 
         workers = max(self._worker_count, 1)
         # Only a datapoint with a separate task can be identified as the slow one; and without workers, no

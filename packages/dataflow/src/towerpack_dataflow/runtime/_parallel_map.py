@@ -15,7 +15,8 @@ from ._delivery_log import MapDeliveryLog, OrderedMapLog, UnorderedMapLog, own_k
 from ._parallel_flow import ErrorCounts, ParallelFlow
 
 if TYPE_CHECKING:
-    from .pool import ActivePass, Chunk, Dispatcher
+    from .pool._active_pass import ActivePass, Chunk
+    from .pool._dispatcher import Dispatcher
     from .worker._task_handler import TaskHandler, TaskResult
     from .worker._worker_options import WorkerOptions
 
@@ -83,7 +84,7 @@ class ParallelMap(ParallelFlow):
         arrange: Callable[[Iterator[Any]], Iterator[Any]] | None = None,
     ) -> ActivePass:
         """Makes a pass over the datapoints below from `first` on, or over groups of them."""
-        from .pool import ActivePass
+        from .pool._active_pass import ActivePass
         from .worker._task_handler import PassSpec
 
         place = self._map._below(epoch)
@@ -120,7 +121,7 @@ class ParallelMap(ParallelFlow):
         return OrderedMapLog(FilterMark(epoch.outer_epoch, int(epoch), start, start), start), True
 
     def _raise(self, result: TaskResult) -> None:
-        from .transport import unpack_error
+        from .transport._remote_errors import unpack_error
 
         assert result.failure is not None
         raise unpack_error(result.failure, self.ds)

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Self, final
 
 from .._errors import BatchError
-from ..batch import BatchData
+from ..batch._batch_data import BatchData
 from ..flow._epoch import Epoch
 from ..flow._node import Effect
 from ..flow._user_code import drain, record_origin
@@ -19,7 +19,7 @@ from ._multi_process import MultiProcessMapData, MultiProcessRunner
 from ._parallel_flow import ErrorCounts, close_below
 
 if TYPE_CHECKING:
-    from .transport import Failure
+    from .transport._remote_errors import Failure
     from .worker._map_tasks import BatchInputs
 
 __all__ = ["MultiProcessMapAndBatchData"]
@@ -127,7 +127,7 @@ class MultiProcessMapAndBatchData(ProxyDataFlow):
         counts.log(mapped)
 
     def _raise(self, failure: Failure, batches: BatchData, mapped: MultiProcessMapData) -> None:
-        from .transport import unpack_error
+        from .transport._remote_errors import unpack_error
 
         error = unpack_error(failure)
         if isinstance(error, Exception):

@@ -19,7 +19,7 @@ from ._delivery_log import DeliveryLog, OrderedLog, SkippingLog, UnorderedLog
 from ._parallel_flow import ErrorCounts, ParallelFlow
 
 if TYPE_CHECKING:
-    from .pool import ActivePass
+    from .pool._active_pass import ActivePass
     from .worker._task_handler import PassSpec, TaskHandler, TaskResult
     from .worker._worker_options import WorkerOptions
 
@@ -141,7 +141,7 @@ class ParallelRunner(ParallelFlow):
         return OrderedLog(start) if self._in_order(spec) else UnorderedLog(epoch, start)
 
     def _planned(self, spec: PassSpec, log: DeliveryLog, stop: int | None) -> ActivePass:
-        from .pool import ActivePass
+        from .pool._active_pass import ActivePass
 
         # Weak, because the pool ends with the flow and must not keep it alive.
         follower: Any = WeakMethod(self._following) if stop is None else None
@@ -153,7 +153,7 @@ class ParallelRunner(ParallelFlow):
 
     def _following(self, this: ActivePass) -> ActivePass:
         """Makes the next epoch's pass, to run while the consumer is still reading this one."""
-        from .pool import ActivePass
+        from .pool._active_pass import ActivePass
 
         marks = this.spec.marks if this.final_marks is None else this.final_marks
         spec, end = self._bounded(this.spec._replace(epoch=this.spec.epoch + 1, marks=marks))
@@ -176,7 +176,7 @@ class ParallelRunner(ParallelFlow):
             )
 
     def _raise(self, result: TaskResult) -> None:
-        from .transport import unpack_error
+        from .transport._remote_errors import unpack_error
 
         assert result.failure is not None
         raise unpack_error(result.failure, self if self._replicate else self.ds)
@@ -191,7 +191,7 @@ class ParallelRunner(ParallelFlow):
             yield next(streams[turn % self._worker_count])
 
     def _replica(self, epoch: Epoch, number: int, first: int, size: int | None) -> Iterator[Any]:
-        from .pool import ActivePass
+        from .pool._active_pass import ActivePass
         from .worker._task_handler import PassSpec
 
         workers = self._worker_count

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..batch import refit
+from ..batch._refit import refit
 from ._check_dataflow import ConformanceError, same, shortened
 
 __all__ = ["check_elastic"]

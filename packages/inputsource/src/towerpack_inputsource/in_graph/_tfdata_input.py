@@ -13,7 +13,7 @@ import tensorflow.compat.v1 as tf
 
 from .._errors import CLOSED_TOO_EARLY, NotRunningError
 from .._source import NO_PAUSE, InputSource
-from ..prefetch import SessionClosedError, close_in_time, session_may_be_closed
+from ..prefetch._one_session import SessionClosedError, close_in_time, session_may_be_closed
 from ._dataset_iterator import DatasetIterator, is_endless
 
 __all__ = ["TFDatasetInput"]

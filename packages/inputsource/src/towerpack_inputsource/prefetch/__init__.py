@@ -2,72 +2,30 @@
 
 from ._flow_reader import (
     FlowReader,
-    Position,
-    Reader,
-    RefittedState,
     as_flow,
-    flow_batch_size,
     flow_size,
     flow_state,
     in_itself,
-    is_endless,
-    is_live,
-    is_sharded,
     loaded_position,
-    makes_blocks,
     needs_no_training,
-    refit_position,
-    seed_flow,
-    unread_state,
 )
-from ._input_status import Activity, Buffer, InputStatus, ThreadActivity
-from ._one_session import (
-    END_OF_DATA,
-    LOST_SESSION,
-    OneSession,
-    SessionClosedError,
-    close_in_time,
-    ends_run_on_error,
-    fast_callable,
-    session_may_be_closed,
-)
+from ._input_status import Activity
+from ._one_session import SessionClosedError, session_may_be_closed
 from ._prefetch_loop import BufferClosed, PrefetchLoop
-from ._session_thread import BufferOps, SessionThread, rest_after_put
+from ._session_thread import rest_after_put
 
 __all__ = [
-    "END_OF_DATA",
-    "LOST_SESSION",
     "Activity",
-    "Buffer",
     "BufferClosed",
-    "BufferOps",
     "FlowReader",
-    "InputStatus",
-    "OneSession",
-    "Position",
     "PrefetchLoop",
-    "Reader",
-    "RefittedState",
     "SessionClosedError",
-    "SessionThread",
-    "ThreadActivity",
     "as_flow",
-    "close_in_time",
-    "ends_run_on_error",
-    "fast_callable",
-    "flow_batch_size",
     "flow_size",
     "flow_state",
     "in_itself",
-    "is_endless",
-    "is_live",
-    "is_sharded",
     "loaded_position",
-    "makes_blocks",
     "needs_no_training",
-    "refit_position",
     "rest_after_put",
-    "seed_flow",
     "session_may_be_closed",
-    "unread_state",
 ]

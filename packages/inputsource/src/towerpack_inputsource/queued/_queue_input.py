@@ -11,16 +11,11 @@ import tensorflow.compat.v1 as tf
 
 from .._errors import SetupError, SpecError
 from .._source import NO_PAUSE, InputSource, check_at_least, make_counter
-from ..prefetch import (
-    END_OF_DATA,
-    LOST_SESSION,
+from ..prefetch._flow_reader import (
     FlowReader,
-    InputStatus,
     Position,
     RefittedState,
-    SessionThread,
     as_flow,
-    ends_run_on_error,
     flow_batch_size,
     flow_size,
     flow_state,
@@ -33,6 +28,9 @@ from ..prefetch import (
     seed_flow,
     unread_state,
 )
+from ..prefetch._input_status import InputStatus
+from ..prefetch._one_session import END_OF_DATA, LOST_SESSION, ends_run_on_error
+from ..prefetch._session_thread import SessionThread
 from ..specs import Array, compile_check, component_of, with_batch_size
 
 __all__ = ["FlowQueueInput", "QueueInput", "QueueOps", "ZMQInput", "default_capacity"]

@@ -10,7 +10,7 @@ import tensorflow.compat.v1 as tf
 
 from .._errors import DatapointError, NotRunningError
 from .._source import InputSource
-from ..prefetch import fast_callable
+from ..prefetch._one_session import fast_callable
 from ..specs import Array, compile_check, component_of
 
 __all__ = ["RolloutInput"]

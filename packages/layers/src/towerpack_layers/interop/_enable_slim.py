@@ -10,8 +10,8 @@ from typing import Any, final
 
 import tensorflow.compat.v1 as tf
 
-from ..registry import check_graph_mode
-from ..tower import get_current_tower_context
+from ..registry._layer_scope import check_graph_mode
+from ..tower._tower_context import get_current_tower_context
 
 __all__ = ["enable_slim", "repair_slim"]
 

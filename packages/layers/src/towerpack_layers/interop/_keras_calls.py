@@ -14,8 +14,9 @@ import tensorflow.compat.v1 as tf
 
 from .._errors import KerasLayerError
 from ..nn._random_tensors import generator_of_step, seeded_tower
-from ..registry import layer_scope, name_output
-from ..tower import adapting_keras, get_current_tower_context, graph_notes
+from ..registry._layer_scope import layer_scope, name_output
+from ..tower._keras_in_towers import adapting_keras
+from ..tower._tower_context import get_current_tower_context, graph_notes
 
 __all__ = [
     "Keras3Call",

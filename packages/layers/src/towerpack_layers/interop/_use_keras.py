@@ -13,8 +13,8 @@ from typing import Any, final
 import tensorflow.compat.v1 as tf
 
 from .._errors import KerasLayerError
-from ..registry import check_graph_mode
-from ..tower import in_nested_graph, resolve_training
+from ..registry._layer_scope import check_graph_mode
+from ..tower._tower_context import in_nested_graph, resolve_training
 from ._keras_calls import Keras3Call, TfKerasCall, library_of, make_aside, make_detached, make_eagerly
 
 __all__ = ["KerasFunction", "use_keras"]

@@ -15,7 +15,9 @@ from ..arguments import (
     layer_label,
     resolve_initializer,
 )
-from ..registry import REQUIRED, attach_variables, register_layer
+from ..registry._layer_info import REQUIRED
+from ..registry._layer_scope import attach_variables
+from ..registry._register_layer import register_layer
 from ._batch_norm import BatchNorm
 
 __all__ = ["BNReLU", "Maxout", "PReLU", "SoftMax"]

@@ -9,8 +9,9 @@ import tensorflow.compat.v1 as tf
 
 from .._errors import TowerError
 from ..arguments import is_number, layer_label
-from ..registry import REQUIRED, register_layer
-from ..tower import (
+from ..registry._layer_info import REQUIRED
+from ..registry._register_layer import register_layer
+from ..tower._tower_context import (
     get_current_tower_context,
     graph_notes,
     in_nested_graph,

@@ -17,8 +17,8 @@ from ..arguments import (
     is_number,
     resolve_initializer,
 )
-from ..registry import attach_variables
-from ..tower import get_current_tower_context, graph_notes, place_of_body
+from ..registry._layer_scope import attach_variables
+from ..tower._tower_context import get_current_tower_context, graph_notes, place_of_body
 
 __all__ = [
     "UNSYNCHRONIZED_STATISTICS",

@@ -23,7 +23,8 @@ from ..arguments import (
     has_all_kernels,
     layer_label,
 )
-from ..registry import REQUIRED, register_layer
+from ..registry._layer_info import REQUIRED
+from ..registry._register_layer import register_layer
 
 __all__ = ["Conv1D", "Conv2D", "compute_windows", "convolve"]
 

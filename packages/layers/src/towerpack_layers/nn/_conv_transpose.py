@@ -21,7 +21,8 @@ from ..arguments import (
     layer_label,
     static_sizes,
 )
-from ..registry import REQUIRED, register_alias, register_layer
+from ..registry._layer_info import REQUIRED
+from ..registry._register_layer import register_alias, register_layer
 from ._conv import compute_windows
 
 __all__ = ["Conv2DTranspose", "Deconv2D"]

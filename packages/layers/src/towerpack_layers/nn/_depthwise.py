@@ -22,7 +22,9 @@ from ..arguments import (
     check_rank,
     layer_label,
 )
-from ..registry import REQUIRED, attach_variables, register_layer
+from ..registry._layer_info import REQUIRED
+from ..registry._layer_scope import attach_variables
+from ..registry._register_layer import register_layer
 from ._conv import compute_windows
 
 __all__ = ["DepthwiseConv2D", "DepthwiseWindow", "SeparableConv2D", "check_depthwise_window"]

@@ -8,8 +8,8 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from ..arguments import check_data_format, check_rank, is_number, layer_label
-from ..registry import register_layer
-from ..tower import resolve_training
+from ..registry._register_layer import register_layer
+from ..tower._tower_context import resolve_training
 from ._random_tensors import generator_of_step, seeded_tower
 
 __all__ = ["Dropout", "SpatialDropout"]

@@ -8,7 +8,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from ..arguments import check_count, check_rank, layer_label
-from ..registry import register_layer
+from ..registry._register_layer import register_layer
 from ._batch_statistics import check_epsilon, find_channels, make_scale_and_offset, name_result
 
 __all__ = ["GroupNorm", "InstanceNorm", "LayerNorm"]

@@ -8,7 +8,8 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from ..arguments import KernelAndBias, TensorFunction, check_count, check_rank, layer_label
-from ..registry import REQUIRED, register_layer
+from ..registry._layer_info import REQUIRED
+from ..registry._register_layer import register_layer
 
 __all__ = ["FullyConnected"]
 

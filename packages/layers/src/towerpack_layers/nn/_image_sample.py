@@ -8,7 +8,7 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from ..arguments import check_rank, layer_label
-from ..registry import register_layer
+from ..registry._register_layer import register_layer
 
 __all__ = ["ImageSample"]
 

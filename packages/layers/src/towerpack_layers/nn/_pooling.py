@@ -20,7 +20,8 @@ from ..arguments import (
     layer_label,
     static_sizes,
 )
-from ..registry import REQUIRED, register_layer
+from ..registry._layer_info import REQUIRED
+from ..registry._register_layer import register_layer
 
 __all__ = ["AvgPooling", "FixedUnPooling", "GlobalAvgPooling", "MaxPooling"]
 

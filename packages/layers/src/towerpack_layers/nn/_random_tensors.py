@@ -10,8 +10,8 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from ..arguments import is_number
-from ..registry import check_graph_mode
-from ..tower import TowerContext, get_current_tower_context
+from ..registry._layer_scope import check_graph_mode
+from ..tower._tower_context import TowerContext, get_current_tower_context
 
 __all__ = ["generator_of_step", "random_normal", "random_uniform", "seeded_tower"]
 

@@ -11,8 +11,9 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from ..arguments import check_rank, is_number, layer_label
-from ..registry import check_graph_mode, register_layer
-from ..tower import get_current_tower_context, graph_notes
+from ..registry._layer_scope import check_graph_mode
+from ..registry._register_layer import register_layer
+from ..tower._tower_context import get_current_tower_context, graph_notes
 
 __all__ = [
     "ConcatWith",

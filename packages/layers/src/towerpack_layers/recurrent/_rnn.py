@@ -8,7 +8,9 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 from ..arguments import TensorFunction, check_channels, check_count, check_rank, layer_label
-from ..registry import REQUIRED, attach_variables, register_layer
+from ..registry._layer_info import REQUIRED
+from ..registry._layer_scope import attach_variables
+from ..registry._register_layer import register_layer
 from ._gated_cells import GRUCell, LSTMCell
 from ._rnn_cell import RNNCell, Variables, as_tensors, check_state
 from ._sequences import (

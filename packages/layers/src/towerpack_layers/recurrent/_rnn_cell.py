@@ -10,8 +10,8 @@ from typing import Any, final
 import tensorflow.compat.v1 as tf
 
 from ..arguments import check_channels, check_rank
-from ..registry import check_graph_mode
-from ..tower import outermost_graph
+from ..registry._layer_scope import check_graph_mode
+from ..tower._tower_context import outermost_graph
 from ._sequences import Tensors, mark_steps, scan_times
 
 __all__ = ["MultiRNNCell", "RNNCell", "Step", "Variables", "as_tensors", "check_state", "zero_state"]

@@ -13,7 +13,7 @@ import attrs
 import tensorflow.compat.v1 as tf
 
 from .._errors import LayerArgumentError, NotALayerError
-from ..tower import graph_notes
+from ..tower._tower_context import graph_notes
 from ._layer_info import (
     OPEN_BLOCKS,
     Layer,

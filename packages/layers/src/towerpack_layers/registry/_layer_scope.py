@@ -13,7 +13,7 @@ from typing import Any, final
 import tensorflow.compat.v1 as tf
 
 from .._errors import DuplicateLayerError, GraphRequiredError
-from ..tower import get_current_tower_context, graph_notes, outermost_graph
+from ..tower._tower_context import get_current_tower_context, graph_notes, outermost_graph
 
 __all__ = [
     "VariableHolder",

@@ -12,8 +12,8 @@ from typing import Any, ParamSpec, TypeVar, overload
 import tensorflow.compat.v1 as tf
 
 from .._errors import ScopeError
-from ..registry import check_graph_mode
-from ..tower import explain_missing, graph_notes
+from ..registry._layer_scope import check_graph_mode
+from ..tower._tower_context import explain_missing, graph_notes
 
 __all__ = ["auto_reuse_variable_scope", "cached_name_scope", "under_name_scope", "under_variable_scope"]
 

@@ -10,9 +10,9 @@ import tensorflow.compat.v1 as tf
 
 from .._errors import FrozenVariableError, ScopeError
 from ..arguments import check_count
-from ..registry import check_graph_mode
-from ..registry import compute_dtype as computing_in
-from ..tower import resolve_training, shared_by_towers
+from ..registry._layer_scope import check_graph_mode
+from ..registry._layer_scope import compute_dtype as computing_in
+from ..tower._tower_context import resolve_training, shared_by_towers
 
 __all__ = [
     "custom_getter_scope",

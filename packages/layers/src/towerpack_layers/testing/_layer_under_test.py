@@ -11,7 +11,7 @@ import attrs
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from ..tower import TowerContext
+from ..tower._tower_context import TowerContext
 
 __all__ = [
     "BuiltLayer",

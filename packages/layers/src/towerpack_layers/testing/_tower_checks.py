@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from ..tower import TowerContext
+from ..tower._tower_context import TowerContext
 from ._layer_under_test import (
     ConformanceError,
     LayerUnderTest,

@@ -19,9 +19,10 @@ from towerpack_layers import TowerContext
 from .._errors import ConfigError, TrainerStateError
 from ..config import FlowPositions, RunPlan, TrainConfig, resolve_config
 from ..optimize import compile_training_towers, leave_fusion_to_xla
-from ..reports import InputOverhead, StepOnHeldBatch, explain_step
-from ..restore import find_starting_point
-from ..session import SingleProcess, seed_data
+from ..reports._input_overhead import InputOverhead, StepOnHeldBatch
+from ..reports._input_report import explain_step
+from ..restore._run_state import find_starting_point
+from ..session._process_strategy import SingleProcess, seed_data
 from ..towers._builder import Builder, CrossTowerSum, SingleDeviceBuilder
 from ..towers._devices import are_gpus, check_devices
 from ..towers._evaluation_tower import EvaluationTower, ParallelEvaluation, round_robin

@@ -34,22 +34,17 @@ from ..config import (
     resolve_config,
     resolve_steps_per_epoch,
 )
-from ..reports import InputOverhead
 from ..reports._describe_training import describe_trainable_variables, describe_training
+from ..reports._input_overhead import InputOverhead
 from ..reports._input_report import InputReport, StallWatch
 from ..reports.trace import TrainingTrace
-from ..restore import RunState
-from ..session import (
-    ProcessStrategy,
-    SingleProcess,
-    StopRequests,
-    StopSignals,
-    TrainingEnd,
-    TrainingInputs,
-    TrainingLoop,
-    seed_data,
-)
-from ..step import HookedSession, PrologueOps, TrainingSteps, check_position, choose_steps
+from ..restore._run_state import RunState
+from ..session._process_strategy import ProcessStrategy, SingleProcess, seed_data
+from ..session._training_end import StopRequests, StopSignals, TrainingEnd, TrainingInputs
+from ..session._training_loop import TrainingLoop
+from ..step._choose_steps import PrologueOps, check_position, choose_steps
+from ..step._fused_steps import TrainingSteps
+from ..step._hooked_session import HookedSession
 from ..towers._devices import configure_process, session_config_of_trainer
 from ..towers._predictor import Predictor, make_predictor
 

@@ -22,7 +22,7 @@ from towerpack_callbacks.writing import write_archive
 from ..export import ModelExporter
 from ..predict import OfflinePredictor, PredictConfig
 from ..reports._describe_training import describe_trainable_variables
-from ..restore import SaverRestore
+from ..restore._session_init import SaverRestore
 from ..towers._model_desc import ModelDesc
 
 __all__ = [

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ..distributed import LaunchError, launch
-from ..reports import collect_env_info
+from ..reports._describe_training import collect_env_info
 from ..reports.trace import merge_traces, write_trace
 from ._model_commands import TrainerCommandError
 

@@ -17,19 +17,15 @@ from towerpack_callbacks.checkpoint import state_from_json, state_to_json
 from towerpack_inputsource import InputSource
 
 from .._errors import ConfigError, PeerLostError, RanksDifferError, describe_error
-from ..base import SingleCostTrainer
+from ..base._tower_trainer import SingleCostTrainer
 from ..config import TrainConfig
-from ..restore import RunState, StartingPoint
-from ..session import ProcessStrategy, create_session
-from .cluster import Cluster, resolve_cluster
-from .exchange import (
-    STOPPED,
-    AverageOverProcesses,
-    CollectiveCommunicator,
-    Communicator,
-    MPICommunicator,
-    broadcast_variables,
-)
+from ..restore._run_state import RunState, StartingPoint
+from ..session._process_strategy import ProcessStrategy, create_session
+from .cluster._cluster import Cluster, resolve_cluster
+from .exchange._average_over_processes import STOPPED, AverageOverProcesses, broadcast_variables
+from .exchange._collective import CollectiveCommunicator
+from .exchange._communicator import Communicator
+from .exchange._mpi import MPICommunicator
 
 __all__ = [
     "DistributedTrainer",

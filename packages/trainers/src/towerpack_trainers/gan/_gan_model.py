@@ -14,7 +14,7 @@ from towerpack_layers import get_current_tower_context
 
 from .._argument_checks import make_optimizer
 from .._errors import ConfigError, ModelError
-from ..base import TowerTrainer
+from ..base._tower_trainer import TowerTrainer
 from ..config import TrainConfig
 from ..replicate import independent_optimizer
 from ..towers._model_desc import ModelDesc

@@ -12,11 +12,12 @@ from towerpack_layers import BatchNorm, argscope
 
 from .._argument_checks import at_least
 from .._errors import ConfigError
-from ..base import BuilderTrainer
+from ..base._tower_trainer import BuilderTrainer
 from ..config import TrainConfig
 from ..replicate import choose_builder
-from ..session import ProcessStrategy
-from ..step import Given, PrologueOps, StepCopies
+from ..session._process_strategy import ProcessStrategy
+from ..step._choose_steps import PrologueOps
+from ..step._copies_of_step import Given, StepCopies
 from ..towers._builder import Builder, SingleDeviceBuilder
 from ..towers._devices import choose_devices
 from ..towers._objective import Pairs

@@ -11,7 +11,7 @@ import tensorflow.compat.v1 as tf
 from towerpack_layers import TowerContext
 
 from .._errors import ConfigError, TrainerStateError
-from ..session import create_session
+from ..session._process_strategy import create_session
 from ..towers._devices import check_devices, configure_process
 from ..towers._predictor import Predictor, add_prediction_tower, device_name, make_predictor
 from ..towers._tower import Tower

@@ -12,7 +12,7 @@ from attrs.validators import optional
 
 from .._argument_checks import explain_misuse, instance_of
 from .._errors import ConfigError
-from ..restore import SessionInit
+from ..restore._session_init import SessionInit
 from ..towers._devices import default_session_config
 from ..towers._model_desc import ModelDesc
 from ..towers._tower import TowerFunc

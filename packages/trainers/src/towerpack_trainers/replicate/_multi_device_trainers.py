@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import final
 
 from .._errors import ConfigError
-from ..base import SingleCostTrainer
+from ..base._tower_trainer import SingleCostTrainer
 from ..config import TrainConfig
 from ..towers._devices import are_gpus, choose_devices
 from ._allreduce import choose_mode

@@ -18,7 +18,7 @@ from towerpack_callbacks.writing import Report
 from towerpack_inputsource import RolloutInput
 
 from .._errors import ConfigError
-from ..base import BuilderTrainer
+from ..base._tower_trainer import BuilderTrainer
 from ..config import TrainConfig, default_callbacks
 from ..replicate import choose_builder
 from ..towers._builder import Builder

@@ -20,7 +20,7 @@ from towerpack_inputsource import QueueInput
 
 from .._argument_checks import at_least
 from .._errors import ConfigError
-from ..base import BuilderTrainer
+from ..base._tower_trainer import BuilderTrainer
 from ..config import TrainConfig
 from ..predict import MultiThreadAsyncPredictor
 from ..replicate import choose_builder

@@ -1,12 +1,11 @@
 """The loop and its surroundings: directory, session, signals, processes, and the end of a training."""
 
-from ._process_strategy import ProcessStrategy, SingleProcess, create_session, seed_data
+from ._process_strategy import SingleProcess, create_session
 from ._run_directory import RunDirectory
 from ._training_end import StopRequests, StopSignals, TrainingEnd, TrainingInputs, translate_error
 from ._training_loop import TrainingLoop
 
 __all__ = [
-    "ProcessStrategy",
     "RunDirectory",
     "SingleProcess",
     "StopRequests",
@@ -15,6 +14,5 @@ __all__ = [
     "TrainingInputs",
     "TrainingLoop",
     "create_session",
-    "seed_data",
     "translate_error",
 ]

@@ -15,7 +15,7 @@ from towerpack_callbacks import LoopState
 from towerpack_callbacks.checkpoint import assign_variables, complete_copies, initial_feeds
 from towerpack_inputsource import InputSource
 
-from ..restore import RunState, StartingPoint
+from ..restore._run_state import RunState, StartingPoint
 from ..towers._devices import check_session_has_towers
 from ..towers._objective import Pairs
 

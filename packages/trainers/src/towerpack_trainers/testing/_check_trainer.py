@@ -12,7 +12,7 @@ import numpy as np
 from towerpack_callbacks import Callback, ModelSaver, PeriodicTrigger, StopTraining
 
 from .._errors import TrainerStateError
-from ..base import Trainer
+from ..base._trainer import Trainer
 from ..config import TrainConfig
 from ..towers._model_desc import ModelDesc
 from ._small_training import (

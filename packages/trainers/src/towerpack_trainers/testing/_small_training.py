@@ -16,7 +16,7 @@ from towerpack_callbacks import Callback, MovingAverageSummary, RunUpdateOps
 from towerpack_callbacks.checkpoint import snapshot_variables
 from towerpack_layers import BatchNorm, Dropout, FullyConnected
 
-from ..base import Trainer
+from ..base._trainer import Trainer
 from ..config import TrainConfig
 from ..towers._model_desc import ModelDesc
 

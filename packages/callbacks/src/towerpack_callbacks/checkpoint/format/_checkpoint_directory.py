@@ -20,7 +20,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from ..._errors import CheckpointError, CheckpointWriteError
-from ...writing import replace_directory, sync
+from ...writing._atomic_write import replace_directory, sync
 from .._caffe import load_caffe
 from .._keras_file import read_keras
 from .._safetensors import read_safetensors

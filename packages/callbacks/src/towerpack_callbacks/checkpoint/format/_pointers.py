@@ -17,7 +17,8 @@ import re
 from pathlib import Path
 
 from ..._errors import CheckpointError, CheckpointWriteError
-from ...writing import atomic_write, free_name, sync
+from ...writing._atomic_write import atomic_write, sync
+from ...writing._line_file import free_name
 from ._manifest import (
     LATEST,
     MANIFEST,

@@ -13,7 +13,7 @@ from .._augmentor import ImageAugmentor
 from .._augmentor_list import LazyTransform
 from .._image_checks import Array, colour, opencv
 from .._transform import NoOpTransform, PhotometricTransform, Transform, TransformList
-from ..geometric import WarpAffineTransform
+from ..geometric._warp import WarpAffineTransform
 from ..photometric._brightness import changed_levels, looked_up, mean_of, mixed
 
 __all__ = ["OPERATIONS", "RandAugment", "TrivialAugment", "operation"]

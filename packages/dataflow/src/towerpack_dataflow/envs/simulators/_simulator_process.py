@@ -10,11 +10,11 @@ import numpy as np
 import zmq
 
 from ..._errors import ArgumentError
-from ...batch import BatchAllocator
+from ...batch._buffer_pool import BatchAllocator
 from ...remote._link import new_context
-from ...runtime import get_worker_info
-from ...runtime.transport import Channel, PeerGoneError, pack_error
-from ...runtime.worker._task_handler import WorkerService
+from ...runtime.transport._channel import Channel, PeerGoneError
+from ...runtime.transport._remote_errors import pack_error
+from ...runtime.worker._task_handler import WorkerService, get_worker_info
 from .._space_arrays import IDLE
 from .._worker_envs import WorkerEnvs, WorkerLink, make_worker_envs
 from ._simulator_messages import packed_states, unpacked_actions

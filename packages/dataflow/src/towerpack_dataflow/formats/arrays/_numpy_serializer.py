@@ -119,7 +119,7 @@ def numpy_version(path: URL) -> int | None:
 
 def _as_records(datapoints: list[Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     with extra("msgpack", "writing datapoints that cannot be stacked"):
-        from ..encoding import pack_record
+        from ..encoding._stored_datapoints import pack_record
     records = [pack_record(datapoint) for datapoint in datapoints]
     ends = np.cumsum([len(record) for record in records], dtype=np.int64)
     return {"kind": _RECORDS}, {_RECORDS: np.frombuffer(b"".join(records), np.uint8), _ENDS: ends}
@@ -172,7 +172,7 @@ def _of_tensorpack(name: str, content: memoryview, allow_pickle: bool) -> list[A
     """Returns the datapoints of an object array of Tensorpack, as lists of components."""
     pickled = objects_of(name, content)
     with extra("msgpack", "reading datapoints of Tensorpack"):
-        from ..encoding import decode_stored
+        from ..encoding._stored_datapoints import decode_stored
     try:
         found = decode_stored(pickled, allow_pickle)
     except FormatError as error:
@@ -224,7 +224,7 @@ class _StoredRecords(Records):
 
     def several(self, indices: Sequence[int]) -> Iterator[Any]:
         with extra("msgpack", "reading datapoints that cannot be stacked"):
-            from ..encoding import unpack_record
+            from ..encoding._stored_datapoints import unpack_record
         for index in indices:
             begin, end = self._begins[index : index + 2].tolist()
             self._file.check()

@@ -144,7 +144,7 @@ class LMDBSerializer:
         arguments.count("write_frequency", write_frequency)
         target = Path(path) / "data.mdb" if os.path.isdir(path) else Path(path)
         with extra("lmdb", "writing LMDB files"):
-            from ..encoding import pack_record
+            from ..encoding._stored_datapoints import pack_record
         with _new_file(target) as environment:
             datapoints = iter(with_progress(as_dataflow(df), f"writing {target.name}"))
             count = 0
@@ -189,7 +189,7 @@ class _Decoder:
         self._allow_pickle = allow_pickle
 
     def __call__(self, key: bytes, value: memoryview) -> Any:
-        from ..encoding import decode_stored
+        from ..encoding._stored_datapoints import decode_stored
 
         return decode_stored(bytearray(value), self._allow_pickle)
 

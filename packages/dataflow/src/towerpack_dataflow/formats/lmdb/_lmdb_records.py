@@ -312,7 +312,7 @@ class LMDBRecords(Records):
     def _listed(self, value: memoryview) -> Sequence[bytes]:
         """Decodes the list of keys in the file."""
         with extra("lmdb", "reading the keys of LMDB files"):
-            from ..encoding import decode_stored
+            from ..encoding._stored_datapoints import decode_stored
         try:
             listed = decode_stored(value)
         except FormatError as error:

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from ..._errors import DataFlowError, FormatError
 from ...storage import StoredFile, StoredStream, UrlCache, create_file, is_local
 from .._offset_index import read_index_beside
-from ..arrays import array_of, members_of, write_npz
+from ..arrays._file_rows import array_of, members_of, write_npz
 
 __all__ = [
     "Place",

@@ -211,13 +211,13 @@ class _DatapointDecoder:
 
     def __call__(self, record: memoryview) -> Any:
         with extra("tfrecord", "reading datapoints of TFRecord files"):
-            from ..encoding import decode_stored
+            from ..encoding._stored_datapoints import decode_stored
         return decode_stored(bytearray(record), self._allow_pickle)
 
 
 def _records(datapoints: Any, path: str | os.PathLike[str]) -> Iterator[bytes]:
     with extra("tfrecord", "writing datapoints to TFRecord files"):
-        from ..encoding import pack_record
+        from ..encoding._stored_datapoints import pack_record
     for number, datapoint in enumerate(datapoints):
         try:
             yield pack_record(datapoint)

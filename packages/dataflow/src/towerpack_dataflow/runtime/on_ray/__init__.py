@@ -1,5 +1,1 @@
 """Workers as actors on a Ray cluster."""
-
-from ._ray_runner import RayRunner
-
-__all__ = ["RayRunner"]

@@ -14,8 +14,9 @@ from typing import Any, final
 import numpy as np
 
 from ..._errors import ClusterError, WorkerDiedError, extra
-from ..pool import ActivePass, Chunk
-from ..transport import Failure, dump_payload, unpack_error
+from ..pool._active_pass import ActivePass, Chunk
+from ..transport._flow_pickle import dump_payload
+from ..transport._remote_errors import Failure, unpack_error
 from ..worker._task_handler import ATTEMPTS, TaskHandler, TaskResult
 from ..worker._worker_options import WorkerOptions
 from ._ray_worker import RayMessage, RayWorker

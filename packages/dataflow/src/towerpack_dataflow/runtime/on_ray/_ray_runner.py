@@ -11,7 +11,7 @@ from .._parallel_runner import ParallelRunner
 from ..worker._worker_options import WorkerOptions
 
 if TYPE_CHECKING:
-    from ..pool import Pool
+    from ..pool._active_pass import Pool
 
 __all__ = ["RayRunner"]
 

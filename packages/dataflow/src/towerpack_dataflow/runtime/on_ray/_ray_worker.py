@@ -7,8 +7,10 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 
-from ...batch import BatchAllocator
-from ..transport import Failure, dump_out_of_band, from_table, pack_error
+from ...batch._buffer_pool import BatchAllocator
+from ..transport._collected_datapoints import from_table
+from ..transport._flow_pickle import dump_out_of_band
+from ..transport._remote_errors import Failure, pack_error
 from ..worker._process_end import one_thread_per_library, seed_global_generators
 from ..worker._single_sends import SingleSends
 from ..worker._task_handler import PassSpec, TaskHandler, TaskResult, WorkerInfo, set_worker_info

@@ -10,7 +10,8 @@ from time import monotonic
 from typing import Any, final
 
 from ..._errors import WorkerError
-from ..transport import WorkerPayload, warn_of_captured
+from ..transport._captured_generators import warn_of_captured
+from ..transport._flow_pickle import WorkerPayload
 from ..worker._task_handler import TaskHandler, WorkerInfo, WorkerService
 from ..worker._worker_options import WorkerOptions
 from ..worker._worker_process import WorkerProcess, end_all

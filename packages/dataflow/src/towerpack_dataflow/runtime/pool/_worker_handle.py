@@ -12,7 +12,9 @@ from time import monotonic
 from typing import Any, NamedTuple, final
 
 from ..._errors import DatapointTimeoutError, WorkerDiedError
-from ..transport import Channel, WorkerPayload, pack_error
+from ..transport._channel import Channel
+from ..transport._flow_pickle import WorkerPayload
+from ..transport._remote_errors import pack_error
 from ..worker._task_handler import PassSpec, TaskHandler, WorkerInfo, WorkerService, set_thread_info
 from ..worker._worker_loop import WorkerLoop, WorkerStart, main_forked
 from ..worker._worker_options import WorkerOptions

@@ -12,7 +12,9 @@ from time import monotonic
 from typing import Any, final
 
 from ..._errors import WorkerDiedError
-from ..transport import Failure, PeerGoneError, ReceivedMessage, from_table, pack_error, unpack_error
+from ..transport._channel import PeerGoneError, ReceivedMessage
+from ..transport._collected_datapoints import from_table
+from ..transport._remote_errors import Failure, pack_error, unpack_error
 from ..worker._task_handler import TaskHandler, TaskResult
 from ..worker._worker_options import WorkerOptions
 from ..worker._worker_process import interrupts_blocked

@@ -8,7 +8,9 @@ from typing import Any, final
 
 import numpy as np
 
-from ...batch import BatchData, BatchDataByShape, PadBatchData
+from ...batch._batch_data import BatchData
+from ...batch._batch_data_by_shape import BatchDataByShape
+from ...batch._pad_batch_data import PadBatchData
 from ...flow._columns import Columns
 from ...flow._epoch import Epoch
 from ...flow._flow import DataFlow

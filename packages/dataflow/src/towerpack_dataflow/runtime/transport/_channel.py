@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 
-from ...batch import freeze
+from ...batch._buffer_pool import freeze
 from ...storage import aligned_memory, aligned_size
 from ._collected_datapoints import from_table, to_table
 from ._flow_pickle import dump_out_of_band

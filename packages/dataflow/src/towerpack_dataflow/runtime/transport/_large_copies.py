@@ -13,7 +13,7 @@ from typing import Any, final
 
 import numpy as np
 
-from ...batch import Rows, noop
+from ...batch._buffer_pool import Rows, noop
 
 __all__ = [
     "CACHE_BYPASS",

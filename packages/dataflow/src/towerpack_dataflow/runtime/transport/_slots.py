@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 
-from ...batch import BatchAllocator, Rows
+from ...batch._buffer_pool import BatchAllocator, Rows
 from ...flow._columns import Field
 from ...storage import aligned_size, anonymous_file, mapped
 from ._large_copies import CopyThread

@@ -6,9 +6,11 @@ from collections.abc import Callable, Iterator
 from time import perf_counter
 from typing import Any, NamedTuple, final
 
-from ...batch import BatchAllocator, Collator
+from ...batch._buffer_pool import BatchAllocator
+from ...batch._collate import Collator
 from ...flow._epoch import Epoch
-from ..transport import DatapointList, pack_error
+from ..transport._collected_datapoints import DatapointList
+from ..transport._remote_errors import pack_error
 from ._task_handler import ATTEMPTS, PassSpec, TaskHandler, TaskResult
 
 __all__ = ["BatchInputs", "MapTaskHandler"]

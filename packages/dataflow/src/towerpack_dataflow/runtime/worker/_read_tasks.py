@@ -7,14 +7,17 @@ from itertools import islice
 from time import perf_counter
 from typing import Any, NamedTuple, final
 
-from ...batch import BatchAllocator, BatchData
+from ...batch._batch_data import BatchData
+from ...batch._buffer_pool import BatchAllocator
 from ...flow._epoch import as_lists
 from ...flow._flow import DataFlow
 from ...flow._flow_state import load_marks, set_seeds_below
 from ...flow._resume_marks import Marks
 from ...flow._written_flow import is_steady
-from ..tracing import NO_SPANS, Spans, StageTimer, put_timers
-from ..transport import Collected, DatapointList, Failure, QuickList, SteadyList
+from ..tracing._spans import NO_SPANS, Spans
+from ..tracing._stage_timer import StageTimer, put_timers
+from ..transport._collected_datapoints import Collected, DatapointList, QuickList, SteadyList
+from ..transport._remote_errors import Failure
 from ._task_handler import ATTEMPTS, PassSpec, TaskHandler, TaskResult, marks_throughout
 
 __all__ = ["ReadTaskHandler"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, final
 
-from ..transport import PeerGoneError
+from ..transport._channel import PeerGoneError
 from ._task_handler import ATTEMPTS, TaskHandler, TaskResult
 
 __all__ = ["SingleSends"]

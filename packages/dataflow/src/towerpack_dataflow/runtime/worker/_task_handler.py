@@ -6,13 +6,14 @@ import threading
 from abc import ABC, abstractmethod
 from typing import Any, NamedTuple, final
 
-from ...batch import BatchAllocator
+from ...batch._buffer_pool import BatchAllocator
 from ...flow._epoch import Epoch, as_lists
 from ...flow._flow import DataFlow
 from ...flow._flow_state import seeds_below
 from ...flow._resume_marks import Marks
-from ..tracing import Spans, trace_directory
-from ..transport import Channel, Failure, pack_error
+from ..tracing._spans import Spans, trace_directory
+from ..transport._channel import Channel
+from ..transport._remote_errors import Failure, pack_error
 
 __all__ = [
     "ATTEMPTS",

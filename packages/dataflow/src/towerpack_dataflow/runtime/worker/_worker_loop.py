@@ -13,19 +13,13 @@ from time import perf_counter
 from typing import Any, NamedTuple, final
 
 from ..._errors import SendError
-from ..tracing import NO_SPANS, follow_trace, process_spans
-from ..transport import (
-    Channel,
-    CopyThread,
-    PeerGoneError,
-    ReceivedMessage,
-    SlotPool,
-    SlotReusePolicy,
-    from_table,
-    load_payload,
-    pack_error,
-    restore_environment,
-)
+from ..tracing._spans import NO_SPANS, follow_trace, process_spans
+from ..transport._channel import Channel, PeerGoneError, ReceivedMessage
+from ..transport._collected_datapoints import from_table
+from ..transport._flow_pickle import load_payload
+from ..transport._large_copies import CopyThread, restore_environment
+from ..transport._remote_errors import pack_error
+from ..transport._slots import SlotPool, SlotReusePolicy
 from ._process_end import die_with, keep_freed_memory, leave, one_thread_per_library, seed_global_generators
 from ._single_sends import SingleSends
 from ._task_handler import (

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from time import monotonic
 from typing import Any, final
 
-from ..transport import bypass_environment, environment_before
+from ..transport._large_copies import bypass_environment, environment_before
 from ._task_handler import WorkerInfo
 from ._worker_thread import WorkerThread
 

@@ -10,9 +10,10 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, final
 
-from ...batch import BufferPool
+from ...batch._buffer_pool import BufferPool
 from ...flow._columns import datapoint_size
-from ..transport import ColumnTable, PeerGoneError, from_table
+from ..transport._channel import PeerGoneError
+from ..transport._collected_datapoints import ColumnTable, from_table
 from ._task_handler import WorkerInfo
 
 __all__ = ["InProcessMessage", "ThreadChannel", "WorkerThread", "connected_channels"]

@@ -9,8 +9,8 @@ from typing import final
 import tensorflow.compat.v1 as tf
 
 from ..._errors import ClusterError
-from ..cluster import Cluster
-from ..group import join_cluster
+from ..cluster._cluster import Cluster
+from ..group._process_group import join_cluster
 from ._communicator import Communicator
 
 __all__ = ["CollectiveCommunicator"]

@@ -13,7 +13,7 @@ from typing import Any, final
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from ..group import ProcessGroup
+from ..group._process_group import ProcessGroup
 
 __all__ = ["Communicator", "RecycledArrays"]
 

@@ -14,8 +14,10 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from ..._errors import MissingExtraError, RendezvousError
-from ..cluster import make_token
-from ..group import Connections, Handshake, ProcessGroup, call_chief, check_times, receive_calls
+from ..cluster._cluster import make_token
+from ..group._connection import Handshake
+from ..group._process_group import ProcessGroup, check_times
+from ..group._rendezvous import Connections, call_chief, receive_calls
 from ._communicator import Communicator, RecycledArrays
 
 __all__ = ["WAITING_OPS", "MPICommunicator", "MPIExchange", "import_mpi"]

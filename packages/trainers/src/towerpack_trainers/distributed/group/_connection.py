@@ -22,7 +22,7 @@ from typing import Any, final
 import attrs
 
 from ..._errors import RendezvousError
-from ..cluster import TOKEN_VARIABLE
+from ..cluster._cluster import TOKEN_VARIABLE
 
 __all__ = ["LARGEST", "LARGEST_HELLO", "PURPOSES", "Connection", "Handshake", "connect", "encode", "listen"]
 

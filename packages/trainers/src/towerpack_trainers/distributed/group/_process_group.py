@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any, final
 
 from ..._errors import PeerLostError, describe_error, enumerate_names
-from ..cluster import Cluster, is_loopback, resolve_token, split_address
+from ..cluster._cluster import Cluster, is_loopback, resolve_token, split_address
 from ._connection import Handshake
 from ._heartbeat import HeartbeatMonitor, Progress
 from ._rendezvous import Connections, call_chief, receive_calls
