@@ -14,7 +14,7 @@ from ..flow._epoch import Epoch, as_lists
 from ..flow._resume_marks import Marks
 from ..flow._trace import Origin
 from ..flow._tree_fingerprint import known_length
-from ..flow._user_code import record_origin
+from ..flow._user_code import origin_of_errors
 from ..operators._proxy_flow import ProxyDataFlow
 from ._batch_division import checked_batch_size, first_number, hosts_of
 from ._buffer_pool import BatchAllocator, BufferPool, freeze
@@ -135,14 +135,11 @@ class BatchData(ProxyDataFlow):
     def _gathered(self, columns: Columns, epoch: Epoch, start: int) -> Iterator[Any]:
         """Yields batches written by the flow below, without making datapoints."""
         below, memory = self._below(epoch), self._own_memory()
-        try:
+        with origin_of_errors(self):
             for wanted in self._index_ranges(epoch, start):
                 batch = columns.batch(below, wanted, memory.allocate(columns.rows(len(wanted))))
                 yield self._finished(self._stacked(below, wanted) if batch is None else batch)
                 del batch  # its memory is for one of the next
-        except Exception as error:
-            record_origin(error, self)
-            raise
 
     def _divided(self, columns: Columns, epoch: Epoch, start: int, most: int) -> Iterator[Any]:
         """Yields batches of which several are written by one call."""
@@ -166,7 +163,7 @@ class BatchData(ProxyDataFlow):
     def _gathered_blocks(self, columns: Columns, epoch: Epoch, start: int, most: int, first: int) -> Blocks:
         """Yields blocks of batches written by the flow below, each with its number of batches."""
         size, below = self._batch_size, self._below(epoch)
-        try:
+        with origin_of_errors(self):
             for wanted in self._index_ranges(epoch, start, most, first):
                 whole = wanted[: len(wanted) // size * size]
                 if whole and (rows := columns.gathered(below, whole)) is not None:
@@ -176,9 +173,6 @@ class BatchData(ProxyDataFlow):
                     numbers = wanted[low : low + size]
                     batch = columns.batch(below, numbers, columns.empty(len(numbers)))
                     yield alone(self._stacked(below, numbers) if batch is None else batch), 1, ()
-        except Exception as error:
-            record_origin(error, self)
-            raise
 
     def _stacked(self, below: Epoch, wanted: range) -> Any:
         """Returns a batch of datapoints that have no common layout."""
@@ -201,20 +195,17 @@ class BatchData(ProxyDataFlow):
     def _collated(self, epoch: Epoch, start: int) -> Iterator[Any]:
         first = self._first(epoch, start)
         collator = Collator(self._batch_size, self._use_list, self._own_memory(), first)
-        try:
+        with origin_of_errors(self):
             datapoints = iter(self.ds._datapoints(self._below(epoch), first))
             while collator.extend(datapoints, self._batch_size):
                 yield self._finished(collator.take())
             if self._remainder and collator.count:
                 yield self._finished(collator.take())
-        except Exception as error:
-            record_origin(error, self)
-            raise
 
     def _collated_blocks(self, epoch: Epoch, start: int, most: int, first: int) -> Blocks:
         """Yields blocks of batches that are built together, as many as take little time."""
         number, size, count = self._first(epoch, start), self._batch_size, first
-        try:
+        with origin_of_errors(self):
             datapoints = iter(self.ds._datapoints(self._below(epoch), number))
             following: list[Any] = []  # the first datapoint of the next block, if it was read already
             while True:
@@ -247,9 +238,6 @@ class BatchData(ProxyDataFlow):
                 del rows
                 number += size * done
                 count = min(2 * count, most) if done >= together else max(done, 1)
-        except Exception as error:
-            record_origin(error, self)
-            raise
 
     def origins(self, epoch: Epoch, index: int) -> list[Origin]:
         """Returns the datapoints of a batch."""

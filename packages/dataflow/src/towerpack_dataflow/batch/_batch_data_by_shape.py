@@ -9,7 +9,7 @@ from .. import _argument_checks as arguments
 from .._errors import ArgumentTypeError, ComponentError, UnknownLengthError
 from ..flow._epoch import Epoch
 from ..flow._resume_marks import replayed
-from ..flow._user_code import record_origin
+from ..flow._user_code import origin_of_errors
 from ..operators._proxy_flow import ProxyDataFlow
 from ._batch_division import hosts_of
 from ._buffer_pool import BufferPool
@@ -84,7 +84,7 @@ class BatchDataByShape(ProxyDataFlow):
     def _batches(self, epoch: Epoch) -> Iterator[Any]:
         memory = BufferPool()
         groups: dict[Shape, Collator] = {}
-        try:
+        with origin_of_errors(self):
             for number, datapoint in enumerate(self.ds._datapoints(self._below(epoch), 0)):
                 shape = self._shape(datapoint, number)
                 collator = groups.get(shape)
@@ -98,9 +98,6 @@ class BatchDataByShape(ProxyDataFlow):
                     yield collator.take()
             if self._remainder:
                 yield from [collator.take() for collator in groups.values()]
-        except Exception as error:
-            record_origin(error, self)
-            raise
 
     def _shape(self, datapoint: Any, number: int) -> Shape:
         try:

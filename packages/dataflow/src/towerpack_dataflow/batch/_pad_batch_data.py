@@ -11,7 +11,7 @@ from .. import _argument_checks as arguments
 from .._errors import ArgumentError, ArgumentTypeError, BatchError
 from ..flow._epoch import Epoch
 from ..flow._trace import Origin
-from ..flow._user_code import record_origin
+from ..flow._user_code import origin_of_errors
 from ..operators._proxy_flow import ProxyDataFlow
 from ._batch_division import checked_batch_size, hosts_of
 from ._buffer_pool import BatchAllocator, BufferPool
@@ -89,7 +89,7 @@ class PadBatchData(ProxyDataFlow):
     def _datapoints(self, epoch: Epoch, start: int) -> Iterator[Any]:
         first = start * self._batch_size
         collator = Collator(self._batch_size, number=first, make=self._builder)
-        try:
+        with origin_of_errors(self):
             for datapoint in self.ds._datapoints(self._below(epoch), first):
                 collator.add(datapoint)
                 del datapoint  # frees its memory for the next one
@@ -97,9 +97,6 @@ class PadBatchData(ProxyDataFlow):
                     yield collator.take()
             if self._remainder and collator.count:
                 yield collator.take()
-        except Exception as error:
-            record_origin(error, self)
-            raise
 
     def _datapoint(self, epoch: Epoch, index: int) -> Any:
         return next(self._datapoints(epoch, index), None)

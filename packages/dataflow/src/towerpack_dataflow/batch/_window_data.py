@@ -9,7 +9,7 @@ from typing import Any, final
 from .. import _argument_checks as arguments
 from ..flow._epoch import Epoch
 from ..flow._trace import Origin
-from ..flow._user_code import record_origin
+from ..flow._user_code import origin_of_errors
 from ..flow._written_flow import is_steady
 from ..operators._proxy_flow import ProxyDataFlow
 from ..storage import snapshot
@@ -73,7 +73,7 @@ class WindowData(ProxyDataFlow):
         datapoints = below if is_steady(self.ds) else map(snapshot, below)
         memory = BufferPool()
         window: list[Any] = []
-        try:
+        with origin_of_errors(self):
             while True:
                 window += islice(datapoints, self._size - len(window))
                 if len(window) < self._size:
@@ -85,9 +85,6 @@ class WindowData(ProxyDataFlow):
                     if sum(1 for _ in islice(datapoints, skipped)) < skipped:
                         return
                 del window[: self._stride]
-        except Exception as error:
-            record_origin(error, self)
-            raise
 
     def _datapoint(self, epoch: Epoch, index: int) -> Any:
         return next(self._datapoints(epoch, index), None)

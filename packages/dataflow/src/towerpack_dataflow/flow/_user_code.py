@@ -25,6 +25,7 @@ __all__ = [
     "drain",
     "error_path",
     "explain",
+    "origin_of_errors",
     "record_origin",
     "run_pass",
     "running",
@@ -39,6 +40,24 @@ def record_origin(error: Exception, flow: Node) -> None:
         # An exception class may forbid attributes; the message then names the root only.
         with contextlib.suppress(AttributeError):
             setattr(error, _ORIGIN, flow)
+
+
+@final
+class origin_of_errors:
+    """Records a flow as the origin of an error in a block; for a pass, not for each datapoint."""
+
+    __slots__ = ("_flow",)
+
+    def __init__(self, flow: Node) -> None:
+        self._flow = flow
+
+    def __enter__(self) -> None:
+        """Begins the block."""
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        """Records the flow."""
+        if isinstance(error, Exception):
+            record_origin(error, self._flow)
 
 
 def explain(error: Exception, root: Node, position: Position) -> None:
@@ -143,15 +162,12 @@ def run_pass(code: UserCode, produce: Callable[[], Iterable[Any]]) -> Iterator[A
     context = copy_context()
     context.run(running.set, code)
     run = context.run
-    try:
+    with origin_of_errors(code.flow):
         following = run(lambda: iter(produce()).__next__)
         for datapoint in map(run, repeat(following)):  # ends as the code does
             if type(datapoint) in _CONTAINERS:
                 datapoint = datapoint.copy()  # without the original, arrays look unshared
             yield datapoint
-    except Exception as error:
-        record_origin(error, code.flow)
-        raise
 
 
 def _given_seed(flow: Node) -> int | None:

@@ -14,7 +14,7 @@ from ..flow._epoch import Epoch
 from ..flow._node import DROPPED
 from ..flow._resume_marks import Mark, Replay
 from ..flow._trace import Origin, Origins
-from ..flow._user_code import record_origin
+from ..flow._user_code import origin_of_errors, record_origin
 from ._proxy_flow import ProxyDataFlow
 
 __all__ = ["FilterData", "FilterMark", "MapData"]
@@ -151,22 +151,19 @@ class MapData(ProxyDataFlow):
 
     def _single(self, epoch: Epoch, start: int) -> Iterator[Any]:
         func = self._func
-        try:
+        with origin_of_errors(self):
             for datapoint in self.ds._datapoints(self._below(epoch), start):
                 datapoint = func(datapoint)
                 if datapoint is not None:
                     yield datapoint
                 else:
                     self._warn_unexpected_drop(epoch, start)
-        except Exception as error:
-            record_origin(error, self)
-            raise
 
     def _paired(self, lower: MapData, epoch: Epoch, start: int) -> Iterator[Any]:
         """Runs this map and the one below in one loop: cheaper than a second generator."""
         first, second = lower._func, self._func
         below = self._below(epoch)
-        try:
+        with origin_of_errors(self):
             for datapoint in lower.ds._datapoints(lower._below(below), start):
                 try:
                     datapoint = first(datapoint)
@@ -181,29 +178,23 @@ class MapData(ProxyDataFlow):
                     yield datapoint
                 else:
                     self._warn_unexpected_drop(epoch, start)
-        except Exception as error:
-            record_origin(error, self)
-            raise
 
     def _randomised(self, epoch: Epoch, start: int) -> Iterator[Any]:
         func = self._func
-        try:
+        with origin_of_errors(self):
             for index, datapoint in enumerate(self.ds._datapoints(self._below(epoch), start), start):
                 datapoint = func(datapoint, epoch.rng(index))
                 if datapoint is not None:
                     yield datapoint
                 else:
                     self._warn_unexpected_drop(epoch, start)
-        except Exception as error:
-            record_origin(error, self)
-            raise
 
     def _filtered(self, epoch: Epoch, start: int) -> Iterator[Any]:
         """Runs a pass of a map that drops, and updates its mark."""
         mark = epoch.marks[epoch.key] = FilterMark.before(epoch, start)
         func = self._func
         replay = Replay(self._name(), epoch, start - mark.given)
-        try:
+        with origin_of_errors(self):
             for index, datapoint in enumerate(self.ds._datapoints(self._below(epoch), mark.read), mark.read):
                 datapoint = func(datapoint, epoch.rng(index)) if self._rng else func(datapoint)
                 mark.read = index + 1
@@ -214,9 +205,6 @@ class MapData(ProxyDataFlow):
                     yield datapoint
                 else:
                     replay.drop()
-        except Exception as error:
-            record_origin(error, self)
-            raise
 
     def _warn_unexpected_drop(self, epoch: Epoch, start: int) -> None:
         """Makes this map one that drops, after a drop without `drops=True` in a pass made from `start` on."""

@@ -14,7 +14,14 @@ from ..flow._flow import DataFlow
 from ..flow._node import Effect
 from ..flow._resume_marks import Replay, replayed
 from ..flow._trace import Origins
-from ..flow._user_code import UserCode, copy_container, copy_containers, record_origin, run_pass
+from ..flow._user_code import (
+    UserCode,
+    copy_container,
+    copy_containers,
+    origin_of_errors,
+    record_origin,
+    run_pass,
+)
 from ..storage import LabelledPaths, PackedList, list_to_pickle
 from ._permutation import Permutation
 
@@ -98,13 +105,10 @@ class DataFromList(DataFlow):
             yield copy_containers(chunk)
 
     def _one_by_one(self, epoch: Epoch, start: int) -> Iterator[Any]:
-        try:
+        with origin_of_errors(self):
             for low, high in self._bounds(start):
                 for index in self._indices(epoch, low, high):
                     yield copy_container(self._lst[index])
-        except Exception as error:
-            record_origin(error, self)
-            raise
 
     def _bounds(self, start: int) -> Iterator[tuple[int, int]]:
         size = len(self._lst)

@@ -10,7 +10,7 @@ from ...flow._epoch import Epoch
 from ...flow._node import Effect
 from ...flow._resume_marks import replayed
 from ...flow._trace import Origin
-from ...flow._user_code import record_origin
+from ...flow._user_code import origin_of_errors, record_origin
 from ._combined_flow import CombinedFlow
 
 __all__ = ["JoinData", "ZipData"]
@@ -55,11 +55,8 @@ class _SideBySide(CombinedFlow):
         return [Origin(flow, index, self._below(epoch, place)) for place, flow in enumerate(self.df_lists)]
 
     def _together(self, epoch: Epoch, start: int) -> Iterator[Any]:
-        try:
+        with origin_of_errors(self):
             yield from map(self._put_together, zip(*self._passes(epoch, [start] * len(self.df_lists))))
-        except Exception as error:
-            record_origin(error, self)
-            raise
 
     def _put_together(self, parts: tuple[Any, ...]) -> Any:
         raise NotImplementedError
