@@ -77,12 +77,11 @@ from .formats.tfrecord._example import decode_example, decode_sequence_example, 
 from .formats.tfrecord._framing import index_tfrecord, write_tfrecord
 from .formats.tfrecord._tfrecord_data import TFRecordData, TFRecordSerializer
 from .operators._locally_shuffle import LocallyShuffleData
-from .operators._map_component import MapDataComponent
+from .operators._map_component import MapDataComponent, SelectComponent
 from .operators._map_data import FilterData, MapData
 from .operators._print_data import PrintData
 from .operators._proxy_flow import ProxyDataFlow, RNGDataFlow
 from .operators._repeat import FixedSizeData, RepeatedData, RepeatedDataPoint
-from .operators._select_component import SelectComponent
 from .operators._shard import ShardData, reshard
 from .operators.cache._cache_data import CacheData
 from .operators.cache._disk_cache import DiskCache

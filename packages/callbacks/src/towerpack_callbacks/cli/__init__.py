@@ -1,1 +1,1 @@
-"""The commands of `python -m towerpack_callbacks`, one file for each."""
+"""The commands of `python -m towerpack_callbacks` on log directories and checkpoints, one file for each."""

@@ -46,8 +46,7 @@ from .photometric._normalize import (
     ToFloat32,
     ToUint8,
 )
-from .policies._mixing import CutMix, MixUp
-from .policies._rand_augment import RandAugment, TrivialAugment
+from .policies import CutMix, MixUp, RandAugment, TrivialAugment
 
 __all__ = [
     "Affine",

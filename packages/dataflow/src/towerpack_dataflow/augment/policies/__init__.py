@@ -1,1 +1,0 @@
-"""Augmentation policies: randomly chosen operations, and mixtures of the images of a batch."""
