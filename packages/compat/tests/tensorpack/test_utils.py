@@ -21,10 +21,12 @@ from towerpack_compat.tensorpack.datasets import (
     BatchData,
     BatchDataByShape,
     DataFromQueue,
+    LMDBSerializer,
     Mnist,
+    NumpySerializer,
     RNGDataFlow,
+    TFRecordSerializer,
 )
-from towerpack_compat.tensorpack.serializers import LMDBSerializer, NumpySerializer, TFRecordSerializer
 from towerpack_compat.tensorpack.utils import logger, viz
 from towerpack_compat.tensorpack.utils.stats import BinaryStatistics, OnlineMoments, RatioCounter
 from towerpack_dataflow import DataFromList, LMDBData, MapData

@@ -1,24 +1,35 @@
-"""`tensorpack.dataflow`: data sets with Tensorpack's folders, shuffling and colour order; flows of queues."""
+"""`tensorpack.dataflow`: data sets with Tensorpack's folders, shuffling and colour order; flows; and files.
+
+Files of `tensorpack.dataflow.serialize` contain any objects that pickle takes, and Tensorpack reads them too.
+Reading such a file may run code: read none of strangers.
+"""
 
 from __future__ import annotations
 
 import itertools
+import os
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from functools import partial
 from operator import attrgetter
 from typing import Any
 
 import numpy as np
 
 import towerpack_dataflow
-from towerpack_dataflow import DataFlow, datasets
+from towerpack_dataflow import DataFlow, augment, datasets
 from towerpack_dataflow.batch._collate import Collator  # noqa: PLC2701
+from towerpack_dataflow.storage import create_path
 
-from .utils.functions import get_dataset_path, get_rng
+from .utils.functions import dumps, get_dataset_path, get_rng
 
 __all__ = [
     "BSDS500",
     "ILSVRC12",
+    "AugmentImageComponent",
+    "AugmentImageComponents",
+    "AugmentImageCoordinates",
+    "AugmentorList",
     "BatchData",
     "BatchDataByShape",
     "Caltech101Silhouettes",
@@ -29,13 +40,17 @@ __all__ = [
     "FashionMnist",
     "ILSVRC12Files",
     "ILSVRCMeta",
+    "LMDBSerializer",
     "Mnist",
     "MultiThreadPrefetchData",
     "MultiThreadRunner",
+    "NumpySerializer",
     "Places365Standard",
     "RNGDataFlow",
     "SVHNDigit",
+    "TFRecordSerializer",
     "TinyImageNet",
+    "TransformAugmentorBase",
 ]
 
 
@@ -336,3 +351,77 @@ class MultiThreadRunner(DataFlow):
 
 
 MultiThreadPrefetchData = MultiThreadRunner
+
+
+TransformAugmentorBase = augment.ImageAugmentor
+
+
+class _OpenCVImages:
+    """Accepts all images that OpenCV moves, such as label maps; Tensorpack checks no image."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, opencv_images=True, **kwargs)  # type: ignore[call-arg]
+
+
+class AugmentorList(_OpenCVImages, augment.AugmentorList):  # type: ignore[misc]
+    """Applies augmentors in order."""
+
+
+class AugmentImageComponent(_OpenCVImages, augment.AugmentImageComponent):  # type: ignore[misc]
+    """Augments one image of each datapoint."""
+
+
+class AugmentImageComponents(_OpenCVImages, augment.AugmentImageComponents):
+    """Augments components of each datapoint by the same transforms."""
+
+
+class AugmentImageCoordinates(_OpenCVImages, augment.AugmentImageCoordinates):  # type: ignore[misc]
+    """Augments one image of each datapoint, with its coordinates."""
+
+
+def _datapoints(df: Any) -> Iterator[Any]:
+    df.reset_state()
+    return iter(df)
+
+
+class LMDBSerializer:
+    """Writes one pass of a flow to an LMDB file of pickles, and reads it."""
+
+    load = staticmethod(partial(towerpack_dataflow.LMDBSerializer.load, allow_pickle=True))
+
+    @staticmethod
+    def save(df: Any, path: str, write_frequency: int = 5000) -> None:
+        """Writes a flow to a file, or into an empty folder, in one transaction."""
+        import lmdb
+
+        path, keys = f"{path}/data.mdb" if os.path.isdir(path) else path, []
+        assert not os.path.isfile(path), f"LMDB file {path} exists!"
+        with create_path(path) as new:  # which holds a lock
+            database = lmdb.open(new, subdir=False, map_size=2**41, meminit=False, lock=False)
+            with database, database.begin(write=True) as transaction:
+                for number, datapoint in enumerate(_datapoints(df)):
+                    keys.append(b"%08d" % number)
+                    transaction.put(keys[-1], dumps(datapoint))
+                transaction.put(b"__keys__", dumps(keys))
+
+
+class TFRecordSerializer:
+    """Writes one pass of a flow to a TFRecord file of pickles, and reads it."""
+
+    load = staticmethod(partial(towerpack_dataflow.TFRecordSerializer.load, allow_pickle=True))
+
+    @staticmethod
+    def save(df: Any, path: str) -> None:
+        """Writes a flow."""
+        towerpack_dataflow.write_tfrecord(map(dumps, _datapoints(df)), path)
+
+
+class NumpySerializer:
+    """Writes one pass of a flow to an `.npz` file of one array, and reads it."""
+
+    load = staticmethod(partial(towerpack_dataflow.NumpySerializer.load, allow_pickle=True))
+
+    @staticmethod
+    def save(df: Any, path: str) -> None:
+        """Writes a flow."""
+        np.savez_compressed(path, buffer=np.asarray(list(_datapoints(df)), dtype=object))
