@@ -290,7 +290,7 @@ def test_an_unsupported_datapoint_is_rejected_and_leaves_the_old_file(npz):
 
 
 def test_without_msgpack_the_extra_is_named(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "towerpack_dataflow.formats.encoding", None)
+    monkeypatch.setitem(sys.modules, "towerpack_dataflow.formats.encoding._stored_datapoints", None)
     with pytest.raises(ImportError, match=r"towerpack-dataflow\[msgpack\]"):
         NumpySerializer.save([["text"]], tmp_path / "flow.npz")
 
