@@ -1,4 +1,4 @@
-"""Checks that the folders show the architecture: names, docstrings, tests that mirror them.
+"""Checks that the folders show the architecture: names, docstrings, doors, tests that mirror them.
 
 `python checks/layout.py` prints one line for each finding and exits with status 1 if there is one.
 """
@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 from collections import defaultdict
 from collections.abc import Iterator
 from itertools import chain
 
 from source_files import ROOT, WHEELS, Module, modules, report, test_files
+
+sys.path.insert(0, str(ROOT))
+from release.wheels import PUBLIC_MODULES
 
 # Names that every wheel or command has, with the same meaning.
 _SAME_EVERYWHERE = {"__init__", "__main__", "_errors", "testing", "_argument_checks"}
@@ -21,12 +25,14 @@ _PRIVATE_IMPORT = re.compile(
     re.MULTILINE,
 )
 _MOST_PRIVATE = 0.1
+# Lazy, so that a command that reads one name imports no TensorFlow.
+_LAZY = "checkpoint.format"
 
 
 def main() -> None:
     """Runs all checks."""
     parsed = list(modules())
-    report(chain(_names(parsed), _folders(), _mirrors(), _front_doors()))
+    report(chain(_names(parsed), _folders(), _mirrors(), _front_doors(), _inner_doors(parsed)))
 
 
 def _names(parsed: list[Module]) -> Iterator[str]:
@@ -68,6 +74,20 @@ def _front_doors() -> Iterator[str]:
     if len(private) > _MOST_PRIVATE * len(files):
         yield f"{len(private)} of {len(files)} test files import a private module, at most a tenth may:"
         yield from (f"    {file.relative_to(ROOT)}" for file in private)
+
+
+def _inner_doors(parsed: list[Module]) -> Iterator[str]:
+    """Code of a wheel imports a name from the file that defines it, unless its folder is public."""
+    for module in (each for each in parsed if each.wheel != "compat"):  # its folders are Tensorpack's
+        package = module.path.parts.index(f"towerpack_{module.wheel}") + 1
+        doors = {*PUBLIC_MODULES[module.wheel], _LAZY, ""}
+        for node in ast.walk(module.tree):
+            if not isinstance(node, ast.ImportFrom) or not node.level or module.is_face:
+                continue
+            folder = module.path.parents[node.level - 1].joinpath(*(node.module or "").split("."))
+            names = [each.name for each in node.names if not any(folder.glob(f"{each.name}*"))]
+            if folder.is_dir() and names and ".".join(folder.parts[package:]) not in doors:
+                yield f"{module.at(node)}: import {', '.join(names)} from the file that defines it."
 
 
 if __name__ == "__main__":
