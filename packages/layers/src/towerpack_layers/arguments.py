@@ -460,9 +460,11 @@ def compute_examples(function: Callable[[tf.Tensor], tf.Tensor], x: tf.Tensor) -
     if x.shape.as_list()[0] or _has_examples.get():
         return function(x)
     with tf.name_scope("examples"):
+        # On a GPU, these ops have kernels for int32 in the host's memory: no layer waits for a copy.
+        sizes = tf.shape(x)
         # The number of examples, and -1 for the full size of each other axis.
-        kept = tf.bitwise.bitwise_or(tf.shape(x), [0, -1, -1, -1])
-        missing = tf.cast(tf.equal(kept, 0), tf.int32)
+        kept = tf.minimum(sizes, [tf.int32.max, -1, -1, -1])
+        missing = tf.maximum([1, 0, 0, 0] - sizes, 0)
         padded = tf.pad(x, tf.stack([tf.zeros([4], tf.int32), missing], axis=1))
         padded.set_shape([None, *x.shape[1:]])
     out = function(padded)

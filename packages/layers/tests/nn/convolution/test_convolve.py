@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
+from tensorflow.python.framework import kernels
 
 from towerpack_layers import Conv1D, Conv2D, Conv2DTranspose, DepthwiseConv2D, SeparableConv2D
 
@@ -82,6 +83,22 @@ def test_an_unknown_number_of_examples_changes_nothing(run: Run) -> None:
     outs = [Conv2D("a", x, 5, 3, **options), Conv2D("b", tf.constant(images), 5, 3, **options)]
     a, b = run(outs, {x: images})
     assert np.array_equal(a, b)
+
+
+def test_numbers_of_examples_stay_in_the_memory_of_the_host(graph: tf.Graph) -> None:
+    """Otherwise, each layer on a GPU waits for copies of them."""
+    Conv2D("c", tf.placeholder(tf.float32, [None, 8, 6, 4]), 5, 3)
+    numbers = [op for op in graph.get_operations() if op.name.startswith("c/examples/")]
+    for op in numbers:
+        if op.outputs[0].dtype != tf.int32 or op.type == "Const":
+            continue
+        for kernel in kernels.get_registered_kernels_for_op(op.type).kernel:
+            fits = all(
+                op.get_attr(each.name).as_datatype_enum in each.allowed_values.list.type
+                for each in kernel.constraint
+            )
+            if kernel.device_type == "GPU" and fits:
+                assert op.op_def.output_arg[0].name in kernel.host_memory_arg, op.type
 
 
 WITHOUT_ONEDNN = """
