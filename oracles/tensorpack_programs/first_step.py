@@ -36,7 +36,7 @@ from run import Prepared, prepare_program, read_programs
 HERE = Path(__file__).parent
 MOST = 1e-5  # relative to the largest element of an array
 NEAR = 3  # times the largest difference of Tensorpack from itself, after changes as small as rounding
-LONGEST_SECONDS = 300
+LONGEST_SECONDS = 600
 VALUES = HERE.parent / "tensorpack_values"
 
 
@@ -54,43 +54,69 @@ def main() -> int:
     folder = Path(options.folder or tempfile.mkdtemp()).resolve()
     rows = {}
     print("| program | first step | arrays | largest difference |\n| --- | --- | ---: | --- |")
-    for name, program in read_programs(folder).items():
+    programs = read_programs(folder)
+    loaded = " ".join(text for program in programs.values() for text in program["arguments"])
+    for name, program in programs.items():
         if not re.search(options.only, name):
             continue
         prepared = prepare_program(name, program, options.examples.resolve(), folder, "first step")
-        rows[name] = (prepared.failure or _row(prepared, options.python, options.ours)).split(" | ")
+        if f"{{runs}}/{prepared.place.name}/" in loaded:
+            prepared.settings["SAVE_WEIGHTS"] = "1"
+        said = prepared.failure or _row(prepared, options.python, options.ours)
+        if said.startswith("fails: Tensorpack"):
+            reasons = {"no_step": "computes no step: ", "broken": "fails in Tensorpack: "}
+            known = [why + program[key] for key, why in reasons.items() if key in program]
+            said = f"not comparable: {known[0]}" if known else said
+        rows[name] = said.split(" | ")
         print(f"| {' | '.join([name, *rows[name]])} |", flush=True)
     kinds = Counter(row[0].partition(":")[0] for row in rows.values())
     print("\n" + ", ".join(f"{count} {kind}" for kind, count in kinds.items()))
-    return int(kinds["differs"] > 0)
+    return int(not kinds.keys() <= {"equal", "within rounding", "not comparable"})
 
 
 def _row(prepared: Prepared, theirs: str, ours: str) -> str:
-    files = []
-    for interpreter, kind in ((theirs, "theirs"), (ours, "ours")):
-        files.append(prepared.place / f"{kind}.npz")
-        files[-1].unlink(missing_ok=True)
-        shutil.rmtree(prepared.place / "train_log", ignore_errors=True)
-        said = _run([interpreter, HERE / "record_step.py", files[0], files[-1], *prepared.command], prepared)
-        if not files[-1].exists():
-            return f"not compared: {'Tensorpack' if kind == 'theirs' else 'towerpack-compat'}: {said}"
-    return compared(*files)
+    interpreters = {"Tensorpack": theirs, "towerpack-compat": ours}
+    for library, interpreter in interpreters.items():
+        said = _record(library, prepared, interpreter)
+        if said:
+            return f"fails: {library}: {said}"
+    files = [prepared.place / f"{library}.npz" for library in interpreters]
+    cells = compared(*files)
+    if not cells.startswith("equal"):
+        _record("changed", prepared, theirs, CHANGE_WEIGHTS="1")
+        cells = compared(*files, prepared.place / "changed.npz")
+    return cells
 
 
-def _run(command: list[Any], prepared: Prepared) -> str:
+def _record(name: str, prepared: Prepared, interpreter: str, **settings: str) -> str:
+    """Records the first step in a file, and returns the program's last line if there is none."""
+    file = prepared.place / f"{name}.npz"
+    file.unlink(missing_ok=True)
+    shutil.rmtree(prepared.place / "train_log", ignore_errors=True)
+    theirs = prepared.place / "Tensorpack.npz"
+    command = [interpreter, *prepared.python, HERE / "record_step.py", theirs, file, *prepared.command]
+    said = _run(command, prepared, file.with_suffix(".txt"), settings)
+    return "" if file.exists() else said
+
+
+def _run(command: list[Any], prepared: Prepared, output: Path, settings: dict[str, str]) -> str:
     """Runs a command and the processes that it starts to its end, and returns its last line."""
     paths = [HERE / "modules", VALUES, os.environ.get("PYTHONPATH")]
+    if "CUDA_VISIBLE_DEVICES" in prepared.settings:
+        settings["TOWERPACK_COMPAT_DRY_RUN"] = "1"  # in which towerpack-compat counts them, too
     settings = {
         "TF_ENABLE_ONEDNN_OPTS": "1",  # without it, TensorFlow 2.17 cannot dilate or split convolutions
+        # TensorFlow makes these threads at its first session; a sum over parts rounds by their number.
+        "TF_NUM_INTRAOP_THREADS": "1",
         **os.environ,
+        "CUDA_VISIBLE_DEVICES": "",
         **prepared.settings,
+        **settings,
         "TENSORPACK_DATASET": str(prepared.data),
         "TF_CPP_MIN_LOG_LEVEL": "3",
         "MPLBACKEND": "agg",
-        "CUDA_VISIBLE_DEVICES": "",
         "PYTHONPATH": os.pathsep.join(str(path) for path in paths if path),
     }
-    output = Path(command[3]).with_suffix(".txt")
     with open(output, "w") as file:
         process = subprocess.Popen(
             command, cwd=prepared.place, env=settings, stdin=subprocess.DEVNULL,
@@ -106,9 +132,10 @@ def _run(command: list[Any], prepared: Prepared) -> str:
     return (errors or lines)[-1][:160].replace("|", "/")
 
 
-def compared(theirs: Path, ours: Path) -> str:
+def compared(theirs: Path, ours: Path, changed: Path | None = None) -> str:
     """Returns the cells of a program: whether it is equal, the number of arrays, the largest difference."""
     first, second = (dict(np.load(path)) for path in (theirs, ours))
+    spread = dict(np.load(changed)) if changed and changed.exists() else {}
     expected, received = ({k: v for k, v in each.items() if k[0] not in "<~"} for each in (first, second))
     # The names of outputs differ by layer, with the reasons of `tensorpack_values/compare.py`.
     missing = [key for key in expected.keys() ^ received.keys() if not key.startswith("output")]
@@ -123,10 +150,10 @@ def compared(theirs: Path, ours: Path) -> str:
         # What is zero but for rounding, as the gradient of a bias in front of a normalization.
         zero = max(largest(expected[key]), largest(received[key])) <= MOST * scales[key.split("|")[0]]
         found[key] = 0.0 if zero else off(expected[key], received[key])
-        far |= found[key] > max(MOST, NEAR * float(first.get(f"~{key}", 0)))
+        far |= found[key] > max(MOST, NEAR * float(spread.get(f"~{key}", 0)))
     worst = max(found, key=lambda key: found[key])
     said = "equal" if found[worst] <= MOST else "differs" if far else "within rounding"
-    own = f"; Tensorpack from itself {first.get(f'~{worst}', 0):.1e}" if found[worst] > MOST else ""
+    own = f"; Tensorpack from itself {spread.get(f'~{worst}', 0):.1e}" if found[worst] > MOST else ""
     return f"{said} | {len(found)} | {found[worst]:.1e} of {worst.replace('|', ' ')}{own}"
 
 

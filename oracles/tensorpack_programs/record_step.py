@@ -2,16 +2,23 @@
 
 `python record_step.py THEIRS FILE PROGRAM ARGUMENTS` runs the program until its first step, or its first
 prediction, and writes FILE. The inputs are those that THEIRS holds, or the program's own if it is FILE.
+
+With CHANGE_WEIGHTS in the environment, it computes the step again with weights that are changed as little as
+rounding does, and writes the largest difference of each array, too. With SAVE_WEIGHTS, it saves a checkpoint
+in the folder of the log. With CUDA_VISIBLE_DEVICES, the program sees these GPUs, and its ops run on the CPU.
 """
 
 from __future__ import annotations
 
+import contextlib
+import importlib.util
 import os
 import random
 import re
 import runpy
 import sys
 import traceback
+import types
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -35,8 +42,15 @@ def main(theirs: Path, file: Path, command: list[str]) -> None:
     prepare()
     random.seed(0)
     np.random.seed(0)
-    if theirs == file:
+    if importlib.util.find_spec("towerpack_compat") is None:
+        import old_contrib
+
+        old_contrib.install()
+        os.environ["PYTHONPATH"] += f"{os.pathsep}{Path(__file__).parent / 'workers'}"
         _without_downloads()
+        _with_layouts()
+        if os.environ["CUDA_VISIBLE_DEVICES"]:
+            _with_gpus()
     given = dict(np.load(theirs)) if theirs != file else {}
     _Recorder(file, [given[key] for key in sorted(given) if key[0] == "<"]).install()
     sys.argv = command
@@ -52,22 +66,67 @@ def main(theirs: Path, file: Path, command: list[str]) -> None:
 
 def _without_downloads() -> None:
     """Gives Tensorpack made pictures for CIFAR, whose made data are in another format."""
-    from tensorpack.dataflow.dataset import cifar
+    from tensorpack.dataflow.dataset import cifar, ilsvrc
 
     pictures = np.random.randint(0, 256, (512, 32, 32, 3)).astype("uint8")
     cifar.maybe_download_and_extract = lambda *_: None
     cifar.get_filenames = lambda *_: ([__file__], [__file__], __file__)
     cifar.read_cifar = lambda _files, count: [[each, i % count] for i, each in enumerate(pictures)]
     cifar._parse_meta = lambda _file, count: [str(each) for each in range(count)]
+    ilsvrc.get_caffe_pb = lambda: types.SimpleNamespace(BlobProto=_Blob)
+
+
+def _with_layouts() -> None:
+    """Lets TensorFlow convert the layout NCHW, as towerpack-compat does: so the kernels are the same."""
+    import tensorflow as tf
+    from tensorflow.core.protobuf.rewriter_config_pb2 import RewriterConfig
+
+    first = tf.Session.__init__
+
+    def make_session(self: Any, target: str = "", graph: Any = None, config: Any = None) -> None:
+        config = config or tf.ConfigProto()
+        rewriting = config.graph_options.rewrite_options
+        rewriting.cpu_layout_conversion = RewriterConfig.NCHW_TO_NHWC
+        first(self, target, graph, config)
+
+    tf.Session.__init__ = make_session
+
+
+class _Blob:
+    """Caffe's message of a mean picture, for which Tensorpack downloads the description."""
+
+    def ParseFromString(self, message: bytes) -> None:
+        """Reads the data, which are at the end."""
+        self.data = np.frombuffer(message[-3 * 256 * 256 * 4 :], "<f4")
+
+
+def _with_gpus() -> None:
+    """Makes Tensorpack count the GPUs of CUDA_VISIBLE_DEVICES, as a dry run of towerpack-compat does."""
+    import tensorflow as tf
+    from tensorpack.callbacks import GPUUtilizationTracker
+    from tensorpack.utils import gpu
+
+    class Driver(contextlib.AbstractContextManager):  # type: ignore[type-arg]
+        def __exit__(self, *_error: object) -> None:
+            pass
+
+        def num_devices(self) -> int:
+            return 8
+
+    gpu.NVMLContext = Driver
+    tf.test.is_gpu_available = lambda *_, **__: True
+    for name in ("_setup_graph", "_before_train", "_before_epoch"):
+        setattr(GPUUtilizationTracker, name, lambda _self: None)
 
 
 class _Recorder:
     """Records the costs, outputs and gradients of the first tower while the graph is built."""
 
     def __init__(self, file: Path, given: list[Any]) -> None:
-        self.file, self.given, self.changed = file, given, not given
+        self.file, self.given = file, given
         self.inputs: list[Any] = []
         self.fetches: dict[str, Any] = {}
+        self.predicted: tuple[list[Any], dict[str, Any]] = [], {}
         self.costs = 0
 
     def install(self) -> None:
@@ -75,7 +134,7 @@ class _Recorder:
         import tensorflow.compat.v1 as tf
         from tensorflow.python.framework import random_seed
         from tensorpack import callbacks
-        from tensorpack.predict import OfflinePredictor
+        from tensorpack.predict import FeedfreePredictor, OfflinePredictor
         from tensorpack.predict.base import PredictorBase
         from tensorpack.tfutils.tower import TowerFunc, get_current_tower_context
         from tensorpack.train import Trainer
@@ -96,7 +155,8 @@ class _Recorder:
         def compute_gradients(self: Any, loss: Any, *rest: Any, **named: Any) -> Any:
             pairs = first["gradients"](self, loss, *rest, **named)
             context = get_current_tower_context()
-            if context is None or context.is_main_training_tower:
+            main = context is None or context.is_main_training_tower
+            if main and not re.match("tower[1-9]", loss.op.name):
                 recorder.add_gradients(loss, pairs)
             return pairs
 
@@ -115,7 +175,13 @@ class _Recorder:
             recorder.save({f"prediction|{i}": each for i, each in enumerate(outputs)}, list(inputs))
             return None
 
+        def predict_next(self: Any) -> None:
+            recorder.inputs, recorder.fetches = recorder.predicted
+            with self.graph.as_default():
+                recorder.run(self._sess, self._hooked_sess)
+
         TowerFunc.__init__, Trainer.train, PredictorBase.__call__ = make_tower, train, predict
+        FeedfreePredictor.__call__ = predict_next
         tf.train.Optimizer.compute_gradients = compute_gradients
 
     def recorded(self, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -127,14 +193,17 @@ class _Recorder:
             context, graph = get_current_tower_context(), tf.get_default_graph()
             before = len(graph.get_operations())
             result = function(*inputs)
+            outputs = {}
+            for op in graph.get_operations()[before:]:
+                inside = op._get_control_flow_context() is not None
+                if op.name.endswith("/output") and not inside and op.outputs[0].dtype.is_floating:
+                    outputs[f"output|{op.name.removeprefix(f'{context.ns_name}/')}"] = op.outputs[0]
             if context.is_training:
                 self.inputs += inputs
+            else:
+                self.predicted = list(inputs), outputs
             if context.is_main_training_tower:
-                for op in graph.get_operations()[before:]:
-                    inside = op._get_control_flow_context() is not None
-                    if op.name.endswith("/output") and not inside and op.outputs[0].dtype.is_floating:
-                        name = op.name.removeprefix(f"{context.ns_name}/")
-                        self.fetches[f"output|{name}"] = op.outputs[0]
+                self.fetches |= outputs
             return result
 
         return call
@@ -158,8 +227,9 @@ class _Recorder:
         inputs = [each.deref() for each in dict.fromkeys(each.ref() for each in self.inputs)]
         numbers = random_numbers(list(self.fetches.values()), {each.op for each in inputs})
         if not self.given:
+            staged = any(each.op.type == "Unstage" for each in inputs)
             try:
-                self.given = session.run(inputs)
+                self.given = (hooked if staged else session).run(inputs)
             except tf.errors.InvalidArgumentError:  # inputs that are fed
                 self.given = hooked.run(inputs)
             self.given += session.run(numbers, dict(zip(inputs, self.given)))
@@ -167,15 +237,33 @@ class _Recorder:
         assert len(fed) == len(self.given), f"{len(self.given)} inputs and random tensors, not {fed}"
         variables = [each for each in tf.global_variables() if each.dtype.is_floating]
         runs = []
-        for seed in (0, *SEEDS) if self.changed else (0,):
+        for seed in (0, *SEEDS) if "CHANGE_WEIGHTS" in os.environ else (0,):
             generator = np.random.default_rng(seed)
+            values: dict[Any, Any] = {}
             for variable in variables:
                 value = drawn(variable.op.name, variable.shape.as_list())
                 change = CHANGE * generator.standard_normal(value.shape) if seed else 0.0
-                variable.load((value * (1 + change)).astype("float32"), session)
+                values[variable.initializer.inputs[1].ref()] = (value * (1 + change)).astype("float32")
+            assert len(values) == len(variables), "variables share initial values"
+            session.run(
+                [each.initializer for each in variables],
+                {each.deref(): value for each, value in values.items()},
+            )
             runs.append(session.run(self.fetches, dict(zip(fed, self.given))))
         spread = {f"~{key}": max(off(runs[0][key], run[key]) for run in runs) for key in runs[0]}
+        if "SAVE_WEIGHTS" in os.environ:
+            self.save_checkpoint(session)
         self.save(runs[0] | spread, self.given)
+
+    def save_checkpoint(self, session: Any) -> None:
+        """Saves the variables as the program would after its first epoch."""
+        import tensorflow.compat.v1 as tf
+        from tensorpack import logger
+
+        graph = tf.get_default_graph()
+        graph._unsafe_unfinalize()
+        path = os.path.join(logger.get_logger_dir(), "model")
+        tf.train.Saver().save(session, path, write_meta_graph=False)
 
     def save(self, values: dict[str, Any], inputs: list[Any]) -> None:
         """Writes the file, and ends the process."""

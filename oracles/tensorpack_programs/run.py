@@ -87,6 +87,7 @@ def read_programs(folder: Path) -> dict[str, dict[str, Any]]:
 class Prepared(NamedTuple):
     """A program that can run: its command, its folder, and how its preparation failed, or ""."""
 
+    python: list[str]
     command: list[str]
     place: Path
     data: Path
@@ -116,18 +117,20 @@ def prepare_program(
     command = [str(examples / name.partition("#")[0]), *arguments]
     said = _make_weights(made, command, place, data)
     settings = {"CUDA_VISIBLE_DEVICES": program["gpus"]} if "gpus" in program else {}
-    return Prepared(command, place, data, settings, marks, said)
+    return Prepared(program.get("python", []), command, place, data, settings, marks, said)
 
 
 def _result(name: str, program: Mapping[str, Any], examples: Path, folder: Path, way: str) -> tuple[str, str]:
     """Runs a program, and returns the cell of the table and the figure, or "" without one."""
-    command, place, data, settings, marks, said = prepare_program(name, program, examples, folder, way)
+    python, command, place, data, settings, marks, said = prepare_program(
+        name, program, examples, folder, way
+    )
     steps = str(program["steps"])
     if way == "as it is":
         command = ["-m", "towerpack_compat", "run", "--dry-run", steps, *command]
     else:
         settings["TOWERPACK_COMPAT_DRY_RUN"] = steps
-    said = said or run_python([*program.get("python", ()), *command], place, data, settings)
+    said = said or run_python([*python, *command], place, data, settings)
     cell = f"no: {said}" if said else "yes" if not marks else f"yes; lines that migrate marked: {marks}"
     return cell, _figure(place, program.get("figure"))
 

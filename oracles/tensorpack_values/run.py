@@ -20,9 +20,13 @@ HERE = Path(__file__).parent
 PACKAGES = (
     "tensorflow-cpu==2.17.*",
     "tf_keras==2.17.*",
+    "tf-slim",
+    "ale-py",
+    "gymnasium",
     "msgpack",
     "msgpack-numpy",
     "psutil",
+    "pycocotools",
     "pyzmq",
     "six",
 )
@@ -43,7 +47,7 @@ def main(folder: Path, checkout: str | None) -> int:
     """Computes, compares, and returns the exit status."""
     theirs, ours = folder / "theirs", folder / "ours"
     opencv = f"opencv-python-headless=={version('opencv-python-headless')}"
-    python = _environment(folder / "tensorpack", "tensorpack==0.11", opencv)
+    python = _environment(folder / "tensorpack", ["tensorpack==0.11", opencv])
     _compute(python, theirs)
     _compute(sys.executable, ours, "--other", str(theirs))
     _compute(python, theirs, "--other", str(ours), "--only", "exchanged")
@@ -52,19 +56,19 @@ def main(folder: Path, checkout: str | None) -> int:
         programs = HERE.parent / "tensorpack_programs"
         status |= subprocess.run([sys.executable, programs / "unit_tests.py", checkout]).returncode
         wheels = [each for each in (HERE.parents[1] / "packages").iterdir() if each.is_dir()]
-        same = _environment(folder / "towerpack", opencv, *wheels)
+        same = _environment(folder / "towerpack", [opencv], *wheels)
         command = [sys.executable, programs / "first_step.py", f"{checkout}/examples", python, "--ours", same]
         status |= subprocess.run([*command, "--folder", folder / "programs"]).returncode
     return status
 
 
-def _environment(place: Path, *alone: str | Path) -> str:
-    """Makes an environment, whose last packages are installed without their dependencies."""
+def _environment(place: Path, alone: list[str], *more: Path) -> str:
+    """Makes an environment of the packages above and more, and of those installed without dependencies."""
     uv, python = find_uv_bin(), str(place / "bin" / "python")
     if not place.exists():
         subprocess.run([uv, "venv", "--quiet", "--python", sys.executable, place], check=True)
         install = [uv, "pip", "install", "--quiet", "--python", python]
-        subprocess.run([*install, *PACKAGES], check=True)
+        subprocess.run([*install, *PACKAGES, *more], check=True)
         subprocess.run([*install, "--no-deps", *alone], check=True)
     return python
 
