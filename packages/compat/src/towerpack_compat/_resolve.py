@@ -12,10 +12,14 @@ from typing import Any, NoReturn, final
 from ._errors import InstallError, NoCounterpartError, page
 from .names import call_rules, counterparts, own_names
 
-__all__ = ["ADAPTED", "Gone", "resolve"]
+__all__ = ["Gone", "resolve"]
 
-# The module in which pickle finds the adapted classes by name.
-ADAPTED = "towerpack_compat.tensorpack.adapted"
+
+def __getattr__(name: str) -> Any:
+    """Returns an adapted class, for pickle."""
+    if name not in call_rules():
+        raise AttributeError(name)
+    return resolve(name)
 
 
 @functools.cache
@@ -81,7 +85,7 @@ def _adapted(name: str, target: Any, rule: Mapping[str, Any]) -> Any:
         args, kwargs = translate(args, kwargs)
         target.__init__(self, *args, **kwargs)
 
-    body = {"__init__": __init__, "__module__": ADAPTED, "__qualname__": name, "__doc__": target.__doc__}
+    body = {"__init__": __init__, "__module__": __name__, "__qualname__": name, "__doc__": target.__doc__}
     return type(target)(name, (target,), body)
 
 

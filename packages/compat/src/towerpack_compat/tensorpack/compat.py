@@ -6,8 +6,6 @@ from typing import Any
 
 __all__ = ["backport_tensor_spec", "is_tfv2"]
 
-__git_version__ = "v0.11"
-
 
 def is_tfv2() -> bool:
     """Returns whether programs use TensorFlow 2's interface: False, since they use TensorFlow 1's."""
@@ -19,11 +17,3 @@ def backport_tensor_spec() -> Any:
     import tensorflow
 
     return tensorflow.TensorSpec
-
-
-def __getattr__(name: str) -> Any:
-    if name == "tfv1":
-        from ..tensorflow1 import tensorflow as first
-
-        return first()
-    raise AttributeError(name)

@@ -91,6 +91,10 @@ class _Arrays(_Random):
 
     _images: np.ndarray
     _lst: Any
+    _folder: str
+
+    def __init__(self, train_or_test: Any, shuffle: bool = True, dir: Any = None) -> None:
+        super().__init__(train_or_test, shuffle, dir or get_dataset_path(self._folder))  # type: ignore[call-arg]
 
     @property
     def images(self) -> np.ndarray:
@@ -106,21 +110,23 @@ class _Arrays(_Random):
 class Mnist(_Arrays, datasets.Mnist):
     """See `towerpack_dataflow.datasets.Mnist`; both parts are shuffled."""
 
-    def __init__(self, train_or_test: Any, shuffle: bool = True, dir: Any = None) -> None:
-        super().__init__(train_or_test, shuffle, dir or get_dataset_path("mnist_data"))
+    _folder = "mnist_data"
 
 
 class FashionMnist(_Arrays, datasets.FashionMnist):
     """See `towerpack_dataflow.datasets.FashionMnist`; both parts are shuffled."""
 
-    def __init__(self, train_or_test: Any, shuffle: bool = True, dir: Any = None) -> None:
-        super().__init__(train_or_test, shuffle, dir or get_dataset_path("fashion_mnist_data"))
+    _folder = "fashion_mnist_data"
 
 
 class _MeanOfParts(_Random):
     """Computes the mean image of several parts of a data set, by default training and test."""
 
-    _folder_of_all: Any
+    _folder: str
+
+    def __init__(self, train_or_test: Any, shuffle: bool | None = None, dir: Any = None) -> None:
+        self._folder_of_all = dir
+        super().__init__(train_or_test, shuffle, dir or get_dataset_path(self._folder))  # type: ignore[call-arg]
 
     def get_per_pixel_mean(self, names: Any = ("train", "test")) -> Any:
         """Returns the mean of all images of the parts, an array in the shape of an image."""
@@ -136,17 +142,13 @@ class _MeanOfParts(_Random):
 class Cifar10(_MeanOfParts, datasets.Cifar10):
     """See `towerpack_dataflow.datasets.Cifar10`."""
 
-    def __init__(self, train_or_test: Any, shuffle: bool | None = None, dir: Any = None) -> None:
-        self._folder_of_all = dir
-        super().__init__(train_or_test, shuffle, dir or get_dataset_path("cifar10_data"))
+    _folder = "cifar10_data"
 
 
 class Cifar100(_MeanOfParts, datasets.Cifar100):
     """See `towerpack_dataflow.datasets.Cifar100`."""
 
-    def __init__(self, train_or_test: Any, shuffle: bool | None = None, dir: Any = None) -> None:
-        self._folder_of_all = dir
-        super().__init__(train_or_test, shuffle, dir or get_dataset_path("cifar100_data"))
+    _folder = "cifar100_data"
 
 
 def CifarBase(train_or_test: Any, shuffle: Any = None, dir: Any = None, cifar_classnum: int = 10) -> Any:

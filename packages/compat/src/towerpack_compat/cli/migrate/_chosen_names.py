@@ -8,7 +8,7 @@ from typing import final
 import attrs
 import libcst as cst
 
-from ...names import numpy_table
+from ..._old_numpy import NAMES
 from ._call_arguments import has_equal_call, hopeless_arguments
 from ._findings import Findings
 from ._imported_names import Imported, ImportedNames, is_of
@@ -63,7 +63,6 @@ class NameChooser:
         self._taken = taken
         self._exported = exported
         self._kept = kept
-        self._of_numpy = {*numpy_table()["python"], *numpy_table()["numpy"], "in1d", "sctypes"}
 
     def choose(
         self, chain: list[cst.BaseExpression], call: cst.Call | None, findings: Findings
@@ -131,7 +130,7 @@ class NameChooser:
             name = self._resolved(part).path.removeprefix("numpy.")
             if name in _BUILTINS and name not in self._taken:
                 return {part: Choice("", name)}
-            findings.needs_install |= name in self._of_numpy
+            findings.needs_install |= name in NAMES
         return {}
 
     def _tensorpack(

@@ -9,9 +9,10 @@ from typing import final
 import attrs
 import libcst as cst
 
-__all__ = ["MARK", "PAGE", "Findings", "NewImports", "mark_of"]
+from ..._errors import page
 
-PAGE = "docs/migrating-from-tensorpack.md"
+__all__ = ["MARK", "Findings", "NewImports"]
+
 MARK = "# TODO(towerpack): "
 
 
@@ -72,10 +73,5 @@ class Findings:
         self._statements.pop()
 
     def mark(self, text: str, section: str) -> None:
-        """Adds a comment above the current statement."""
-        self.marks[self._statements[-1]][mark_of(text, section)] = None
-
-
-def mark_of(text: str, section: str) -> str:
-    """Returns the comment that marks manual work and names the section about it."""
-    return f"{MARK}{text}: {PAGE}{section}"
+        """Adds a comment above the current statement, which names the section about the manual work."""
+        self.marks[self._statements[-1]][f"{MARK}{text}: {page(section)}"] = None

@@ -13,8 +13,8 @@ from ._imported_names import is_of, walk
 
 __all__ = [
     "comments_within",
-    "imports_tensorflow",
     "is_replaced",
+    "is_tensorflow",
     "leading_imports",
     "needs_install",
     "new_imports",
@@ -31,7 +31,7 @@ def is_replaced(bindings: Mapping[str, str], compatible: bool) -> bool:
         compatible: whether to replace TensorFlow by `tensorflow.compat.v1`.
     """
     return any(
-        is_of(path, "tensorpack") or (compatible and _is_tensorflow(path)) for path in bindings.values()
+        is_of(path, "tensorpack") or (compatible and is_tensorflow(path)) for path in bindings.values()
     )
 
 
@@ -40,11 +40,6 @@ def needs_install(bindings: Mapping[str, str]) -> bool:
     return any(
         is_of(path, "tensorflow.contrib") or is_of(path, "tensorflow.keras") for path in bindings.values()
     )
-
-
-def imports_tensorflow(bindings: Mapping[str, str]) -> bool:
-    """Returns whether a statement imports TensorFlow."""
-    return any(_is_tensorflow(path) for path in bindings.values())
 
 
 def new_imports(
@@ -81,25 +76,13 @@ def leading_imports(
     for block in walk(module):
         before: cst.CSTNode | None = None
         for line in block.body if isinstance(block, (cst.Module, cst.IndentedBlock)) else ():
-            node = _only_import(line, statements)
-            if node is not None and before is not None and not _has_comment(line):
+            body = line.body if isinstance(line, cst.SimpleStatementLine) else ()
+            paths = statements.get(body[0], {}).values() if len(body) == 1 else ()
+            node = body[0] if paths and all(is_of(path, "tensorpack") for path in paths) else None
+            if node is not None and before is not None and not any(comments_within([line])):
                 leading[node] = leading.get(before, before)
             before = node
     return leading
-
-
-def _only_import(
-    line: cst.BaseStatement, statements: Mapping[cst.CSTNode, Mapping[str, str]]
-) -> cst.CSTNode | None:
-    if not isinstance(line, cst.SimpleStatementLine) or len(line.body) != 1:
-        return None
-    paths = statements.get(line.body[0], {}).values()
-    return line.body[0] if paths and all(is_of(path, "tensorpack") for path in paths) else None
-
-
-def _has_comment(line: cst.BaseStatement) -> bool:
-    lines = line.leading_lines if isinstance(line, cst.SimpleStatementLine) else ()
-    return any(each.comment for each in [*lines, getattr(line, "trailing_whitespace", cst.EmptyLine())])
 
 
 def _left(
@@ -135,8 +118,8 @@ def _alias(alias: cst.ImportAlias) -> str:
     return str(alias.evaluated_name) + (f" as {bound}" if bound else "")
 
 
-def _is_tensorflow(path: str) -> bool:
-    """Whether TensorFlow is imported, or a name of its root."""
+def is_tensorflow(path: str) -> bool:
+    """Returns whether a path is that of TensorFlow, or of a name of its root."""
     return path == "tensorflow" or (is_of(path, "tensorflow") and path.count(".") == 1)
 
 

@@ -12,7 +12,7 @@ from libcst.metadata import Assignment, ImportAssignment, Scope
 
 from ._name_table import NameTable
 
-__all__ = ["Imported", "ImportedNames", "is_of", "walk"]
+__all__ = ["Imported", "ImportedNames", "bindings_of", "is_of", "walk"]
 
 
 @final
@@ -71,7 +71,7 @@ class ImportedNames:
         self.has_later_star = False
         for node in walk(module):
             if isinstance(node, (cst.Import, cst.ImportFrom)):
-                self.statements[node] = {bound: table.full_path(path) for bound, path in _bindings(node)}
+                self.statements[node] = {bound: table.full_path(path) for bound, path in bindings_of(node)}
             if isinstance(node, cst.ImportFrom) and isinstance(node.names, cst.ImportStar):
                 self._add_star(node, table)
 
@@ -107,7 +107,7 @@ class ImportedNames:
             self.given_by_stars.setdefault(name, Imported(path, (node,), None, name))
 
 
-def _bindings(node: cst.Import | cst.ImportFrom) -> Iterator[tuple[str, str]]:
+def bindings_of(node: cst.Import | cst.ImportFrom) -> Iterator[tuple[str, str]]:
     """Yields each name that a statement binds and its object; for a star import, its module."""
     module = f"{_module_of(node)}." if isinstance(node, cst.ImportFrom) else ""
     if isinstance(node.names, cst.ImportStar):

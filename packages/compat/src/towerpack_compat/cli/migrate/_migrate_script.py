@@ -20,8 +20,8 @@ from ._call_arguments import code_of
 from ._chosen_names import NameChooser
 from ._findings import MARK, Findings
 from ._flow_classes import FlowClasses
-from ._import_statements import imports_tensorflow, leading_imports
-from ._imported_names import ImportedNames, is_of, walk
+from ._import_statements import is_tensorflow, leading_imports
+from ._imported_names import ImportedNames, bindings_of, is_of, walk
 from ._name_table import read_names
 from ._rewriter import Rewriter
 
@@ -142,16 +142,8 @@ def _no_script(where: str, message: str) -> MigrationError:
 
 
 def _imports_tensorpack(module: cst.Module) -> bool:
-    for node in walk(module):
-        if isinstance(node, cst.Import):
-            modules = [get_full_name_for_node(alias.name) or "" for alias in node.names]
-        elif isinstance(node, cst.ImportFrom) and node.module is not None and not node.relative:
-            modules = [get_full_name_for_node(node.module) or ""]
-        else:
-            continue
-        if any(is_of(each, "tensorpack") for each in modules):
-            return True
-    return False
+    imports = (node for node in walk(module) if isinstance(node, (cst.Import, cst.ImportFrom)))
+    return any(is_of(path, "tensorpack") for node in imports for _, path in bindings_of(node))
 
 
 def _rewritten(module: cst.Module, place: Place, is_old: bool) -> tuple[cst.Module, bool]:
@@ -173,7 +165,8 @@ def _rewritten(module: cst.Module, place: Place, is_old: bool) -> tuple[cst.Modu
         findings.merge_imports(leading)
         findings.has_old_methods |= found.has_old_methods
         findings.needs_install |= found.needs_install or (is_old and findings.has_old_methods)
-        if is_old and not place.is_imported and any(map(imports_tensorflow, names.statements.values())):
+        paths = (path for bindings in names.statements.values() for path in bindings.values())
+        if is_old and not place.is_imported and any(map(is_tensorflow, paths)):
             findings.needs_install = True  # TensorFlow 1 has no eager execution
         is_done = findings.unequal <= kept and findings.is_like(found)
         kept |= findings.unequal

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import final
 
@@ -118,20 +118,16 @@ class NameTable:
         return not below or below in module_names()
 
 
-def _words(values: Iterable[str]) -> tuple[str, ...]:
-    return tuple(values)
-
-
 @final
 @attrs.frozen
 class CallChange:
     """Changes of the arguments of a call; `calls.toml` describes the fields."""
 
-    old: tuple[str, ...] = attrs.field(default=(), converter=_words)
-    new: tuple[str, ...] = attrs.field(default=(), converter=_words)
+    old: tuple[str, ...] = attrs.field(default=(), converter=tuple)
+    new: tuple[str, ...] = attrs.field(default=(), converter=tuple)
     rename: Mapping[str, str] = attrs.Factory(dict)
-    drop: tuple[str, ...] = attrs.field(default=(), converter=_words)
-    stays: tuple[str, ...] = attrs.field(default=(), converter=_words)
+    drop: tuple[str, ...] = attrs.field(default=(), converter=tuple)
+    stays: tuple[str, ...] = attrs.field(default=(), converter=tuple)
     hand: Mapping[str, str] = attrs.Factory(dict)
     wrap: Mapping[str, str] = attrs.Factory(dict)
     add: Mapping[str, str] = attrs.Factory(dict)

@@ -83,15 +83,17 @@ class Rewriter(cst.CSTTransformer):
             return self._marked(left, list(self.findings.marks.get(original_node, ())))
         return left
 
-    def leave_Name(self, original_node: cst.Name, updated_node: cst.Name) -> cst.BaseExpression:
-        """Writes the replacement of a name."""
-        return self._written(original_node, updated_node)
-
-    def leave_Attribute(
-        self, original_node: cst.Attribute, updated_node: cst.Attribute
+    def leave_Name(
+        self, original_node: cst.BaseExpression, updated_node: cst.BaseExpression
     ) -> cst.BaseExpression:
-        """Writes the replacement of an attribute."""
-        return self._written(original_node, updated_node)
+        """Writes the replacement of a name or an attribute."""
+        choice = self._choices.get(original_node)
+        if choice is None:
+            return updated_node
+        new = cst.parse_expression(choice.code)
+        return new.with_changes(**{name: getattr(updated_node, name, ()) for name in ("lpar", "rpar")})
+
+    leave_Attribute = leave_Name
 
     def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.BaseExpression:
         """Changes the arguments of a call, or the call itself."""
@@ -162,13 +164,6 @@ class Rewriter(cst.CSTTransformer):
         there = {line.comment.value for line in [*self._header, *statement.leading_lines] if line.comment}
         lines = [cst.EmptyLine(comment=cst.Comment(mark)) for mark in marks if mark not in there]
         return statement.with_changes(leading_lines=[*statement.leading_lines, *lines])
-
-    def _written(self, original: cst.CSTNode, updated: cst.BaseExpression) -> cst.BaseExpression:
-        choice = self._choices.get(original)
-        if choice is None:
-            return updated
-        new = cst.parse_expression(choice.code)
-        return new.with_changes(lpar=getattr(updated, "lpar", ()), rpar=getattr(updated, "rpar", ()))
 
     def _bases(self, node: cst.ClassDef) -> list[str]:
         """The names of a class's bases in the table of calls."""

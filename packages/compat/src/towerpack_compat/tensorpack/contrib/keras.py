@@ -132,7 +132,10 @@ def setup_keras_trainer(
             _mean("keras_loss", _keras().losses, name, target, output)
             for name, target, output in zip(loss, targets, outputs)
         ]
-        total = _total(losses)
+        penalty = regularize_cost_from_collection()
+        parts = losses if penalty is None else [*losses, penalty]
+        total = tf.add_n(parts, name=_TOTAL)
+        add_moving_summary(total, *parts)
         context = get_current_tower_context()
         assert context is not None
         if metrics and (context.is_main_training_tower or not context.is_training):
@@ -152,14 +155,6 @@ def _mean(scope: str, functions: Any, name: str, target: tf.Tensor, output: tf.T
     mean = tf.reduce_mean(values, name=name)
     assert mean.op.name.rpartition("/")[2] == name, f"The name {name} is taken: {mean.op.name}"
     return mean
-
-
-def _total(losses: list[tf.Tensor]) -> tf.Tensor:
-    penalty = regularize_cost_from_collection()
-    parts = losses if penalty is None else [*losses, penalty]
-    total = tf.add_n(parts, name=_TOTAL)
-    add_moving_summary(total, *parts)
-    return total
 
 
 class KerasModel:

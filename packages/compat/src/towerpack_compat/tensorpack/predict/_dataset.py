@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import contextlib
+import itertools
 import multiprocessing
 import os
 import queue
@@ -51,10 +52,7 @@ class DatasetPredictorBase(abc.ABC):
 
     def _datapoints(self) -> Iterator[Any]:
         self.dataset.reset_state()
-        for number, datapoint in enumerate(self.dataset):
-            if dry_run_steps() is not None and number == EVALUATION_BATCHES:
-                return
-            yield datapoint
+        return itertools.islice(self.dataset, None if dry_run_steps() is None else EVALUATION_BATCHES)
 
     def _with_progress(self, results: Iterator[Any]) -> Iterator[Any]:
         try:

@@ -306,10 +306,7 @@ get_model_loader = SmartInit
 
 def device_name(number: int) -> str:
     """Returns the device of a GPU's index; -1 is the CPU."""
-    if number >= 0 and not trainers.get_num_gpu():
-        _warn()
-        return "/cpu:0"
-    return "/cpu:0" if number < 0 else f"/gpu:{number}"
+    return "/cpu:0" if number < 0 else device_names([number])[0]
 
 
 def device_names(gpus: int | Sequence[int]) -> list[str]:

@@ -9,7 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from towerpack_dataflow import DataFlow, RepeatedData, viz
+from towerpack_dataflow import DataFlow, RepeatedData
+from towerpack_dataflow import viz as library
+from towerpack_dataflow.viz._drawing import opencv  # noqa: PLC2701
+from towerpack_dataflow.viz._show_images import images_of  # noqa: PLC2701
 
 __all__ = [
     "draw_boxes",
@@ -21,12 +24,6 @@ __all__ = [
 ]
 
 Color = int | tuple[int, int, int]
-
-
-def _opencv() -> Any:
-    import cv2
-
-    return cv2
 
 
 def interactive_imshow(img: Any, lclick_cb: Any = None, rclick_cb: Any = None, **kwargs: Any) -> None:
@@ -44,16 +41,16 @@ def interactive_imshow(img: Any, lclick_cb: Any = None, rclick_cb: Any = None, *
     def at(function: Any) -> Any:
         return None if function is None else lambda _shown, x, y: function(img, x, y)
 
-    key = viz.interactive_imshow(array[..., ::-1] if has_colors else array, at(lclick_cb), at(rclick_cb))
+    key = library.interactive_imshow(array[..., ::-1] if has_colors else array, at(lclick_cb), at(rclick_cb))
     if f"key_cb_{key}" in kwargs:
         kwargs[f"key_cb_{key}"](img)
     elif key == "x":
         sys.exit()
     elif key == "s":
-        _opencv().imwrite("out.png", img)
+        opencv().imwrite("out.png", img)
     elif key in {"+", "=", "-"}:
         factor = 0.7 if key == "-" else 1.3
-        larger = _opencv().resize(img, None, fx=factor, fy=factor, interpolation=_opencv().INTER_CUBIC)
+        larger = opencv().resize(img, None, fx=factor, fy=factor, interpolation=opencv().INTER_CUBIC)
         interactive_imshow(larger, lclick_cb, rclick_cb, **kwargs)
 
 
@@ -83,14 +80,12 @@ def _page(
 
     It shows the image on demand, and calls a function with each clicked patch and its index.
     """
-    (rows, columns, border), (height, width, channels) = grid, patches.shape[1:]
-    high, wide = height + border, width + border
-    channels = max(channels, 1 if isinstance(color, int) else 3)
-    canvas = np.empty((rows * high - border, columns * wide - border, channels), np.uint8)
-    canvas[...] = color
-    for place, patch in enumerate(patches[first : first + rows * columns]):
-        top, left = place // columns * high, place % columns * wide
-        canvas[top : top + height, left : left + width] = patch
+    rows, columns, border = grid
+    high, wide = (size + border for size in patches.shape[1:3])
+    shown = patches[first : first + rows * columns].astype(np.uint8)
+    canvas = library.stack_patches(shown, rows, columns, border, background=color)
+    if patches.shape[3] == 1 and isinstance(color, int):
+        canvas = canvas[..., :1]
 
     def click(_image: Any, x: int, y: int) -> None:
         number = y // high * columns + x // wide + first
@@ -194,14 +189,12 @@ def dump_dataflow_images(
         os.makedirs(output_dir, exist_ok=True)
     shown: list[np.ndarray] = []
     rows, columns = _pair(viz or 1)
-    for count, image in enumerate(_images(df, index, batched), start=1):
-        if count == number:
-            return
+    for count, image in enumerate(images_of(RepeatedData(df, -1), index, number - 1, batched), start=1):
         picture = image * scale if scale != 1 else image
-        picture = picture if resize is None else _opencv().resize(picture, _pair(resize))
+        picture = picture if resize is None else opencv().resize(picture, _pair(resize))
         picture = picture[:, :, ::-1] if flipRGB else picture
         if output_dir:
-            _opencv().imwrite(os.path.join(output_dir, f"{count:03d}.jpg"), picture)
+            opencv().imwrite(os.path.join(output_dir, f"{count:03d}.jpg"), picture)
         shown += [picture] if viz is not None else []
         if len(shown) == rows * columns:
             stack_patches(shown, rows, columns, viz=True)
@@ -210,11 +203,6 @@ def dump_dataflow_images(
 
 def _pair(size: Any) -> tuple[int, int]:
     return (size, size) if isinstance(size, int) else (size[0], size[1])
-
-
-def _images(df: DataFlow, index: int, batched: bool) -> Iterator[np.ndarray]:
-    for datapoint in RepeatedData(df, -1):
-        yield from datapoint[index] if batched else [datapoint[index]]
 
 
 def draw_text(
@@ -229,7 +217,7 @@ def draw_text(
         color: the background colour of the text, BGR.
         font_scale: the scale of the font.
     """
-    cv2 = _opencv()
+    cv2 = opencv()
     picture = img.astype(np.uint8)
     font = cv2.FONT_HERSHEY_SIMPLEX
     (width, height), _ = cv2.getTextSize(text, font, font_scale, 1)
@@ -257,7 +245,7 @@ def draw_boxes(
     assert areas.min() > 0, areas.min()
     inside = corners[:, :2].min() >= 0 and (corners[:, 2:].max(axis=0) <= (im.shape[1], im.shape[0])).all()
     assert inside, f"Image shape: {im.shape}\n Boxes:\n{corners}"
-    cv2, chosen, picture = _opencv(), color or (15, 128, 15), im.copy()
+    cv2, chosen, picture = opencv(), color or (15, 128, 15), im.copy()
     if picture.ndim == 2 or picture.shape[2] == 1:
         picture = cv2.cvtColor(picture, cv2.COLOR_GRAY2BGR)
     for number in np.argsort(-areas):
