@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 
+from ._errors import CompatError
+
 __all__ = ["EVALUATION_BATCHES", "dry_run_steps", "limits", "open_no_windows", "set_dry_run"]
 
 EVALUATION_BATCHES = 2
@@ -17,6 +19,8 @@ def set_dry_run(steps: int) -> None:
     Args:
         steps: the number of steps.
     """
+    if steps < 1:
+        raise CompatError(f"--dry-run takes a number of steps, at least 1; received {steps}.")
     os.environ[_VARIABLE] = str(steps)
 
 

@@ -10,6 +10,7 @@ import os
 import sys
 import sysconfig
 from collections.abc import Mapping, Sequence
+from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from ._dry_run import dry_run_steps, open_no_windows
 from ._finder import VERSION, TensorpackFinder, refuse_the_real_one
 from ._old_numpy import add_to_numpy
 
-__all__ = ["add_to_augmentors", "add_to_flows", "install"]
+__all__ = ["add_to_augmentors", "add_to_flows", "install", "is_of_user"]
 
 
 _CHILDREN = str(Path(__file__).parent / "children")
@@ -71,6 +72,8 @@ def install(*, report: bool = True) -> None:
         print("towerpack-compat: `tensorflow` is TensorFlow 1's interface, except in installed packages")
         if missing:
             print(f"towerpack-compat: NumPy has {', '.join(missing)} again")
+        if horovod := PathFinder.find_spec("horovod"):
+            print(f"towerpack-compat: `horovod` exchanges over MPI, and {horovod.origin} is not used")
 
 
 def _prepare_children() -> None:
@@ -89,17 +92,18 @@ def _import_for_users(
 ) -> Any:
     """Imports a module; for a user's file, TensorFlow with version 1's interface, SciPy with `interp2d`."""
     package = "" if level else name.partition(".")[0]
-    if package == "tensorflow" and _is_of_user(globals):
+    if package == "tensorflow" and is_of_user(globals):
         from .tensorflow1 import import_for_user  # imports TensorFlow, so only on demand
 
         return import_for_user(name, fromlist or ())
     found = _import(name, globals, locals, fromlist or (), level)
-    if package == "scipy" and _is_of_user(globals):
+    if package == "scipy" and is_of_user(globals):
         importlib.import_module("towerpack_compat._old_scipy")
     return found
 
 
-def _is_of_user(globals: Mapping[str, Any] | None) -> bool:
+def is_of_user(globals: Mapping[str, Any] | None) -> bool:
+    """Returns whether the code with these global names belongs to the user's program."""
     globals = globals or {}
     if globals.get("__name__", "").partition(".")[0] in _OWN:
         return False
@@ -120,14 +124,13 @@ def add_to_flows() -> None:
     """Adds the methods `size` and `get_data` to `DataFlow`; a subclass may define them instead."""
     kind: Any = towerpack_dataflow.DataFlow
 
-    def __init_subclass__(cls: Any, **arguments: Any) -> None:
+    def __init_subclass__(cls: Any, /, **arguments: Any) -> None:
         for old, new in (("get_data", "__iter__"), ("size", "__len__")):
             if old in vars(cls) and new not in vars(cls):
                 setattr(cls, new, vars(cls)[old])
         super(kind, cls).__init_subclass__(**arguments)
 
-    wrapped: Any = __init_subclass__
-    kind.__init_subclass__ = classmethod(wrapped)
+    kind.__init_subclass__ = classmethod(__init_subclass__)
     kind.get_data = lambda self: iter(self)
     kind.size = lambda self: len(self)
 
