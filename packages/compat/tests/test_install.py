@@ -31,6 +31,14 @@ def test_it_prints_a_line_for_each_stand_in_once(python) -> None:
     assert all(line.startswith("towerpack-compat: ") for line in lines)
 
 
+def test_it_says_that_an_installed_horovod_is_not_used(python, tmp_path: Path) -> None:
+    (tmp_path / "horovod").mkdir()
+    (tmp_path / "horovod" / "__init__.py").write_text("")
+    code = "import sys; sys.path.insert(0, '.'); import towerpack_compat; towerpack_compat.install()"
+    place = tmp_path / "horovod" / "__init__.py"
+    assert f"towerpack-compat: `horovod` exchanges over MPI, and {place} is not used" in python(code=code)
+
+
 @pytest.mark.slow
 def test_tensorflow_is_its_first_version_in_files_of_users_alone(python, tmp_path: Path) -> None:
     (tmp_path / "model.py").write_text("import tensorflow as tf\nfrom tensorflow import placeholder\n")
@@ -63,6 +71,11 @@ def test_parts_of_contrib_and_whole_floats_as_dimensions(python) -> None:
         "from tensorflow.contrib.slim.nets import resnet_utils\n"
         "weights = tf.get_variable('w', [6 / 2, 4])\n"
         "add_model_variable(weights)\n"
+        "x = tf.placeholder(tf.float32, [None, 3, 4])\n"
+        "assert x.shape[1].value == 3 and [size.value for size in x.shape[1:]] == [3, 4]\n"
+        "assert x.shape[0] is None and tf.reshape(x, [-1, x.shape[1] * x.shape[2]]).shape[1] == 12\n"
+        "assert tf.layers.dense(x, x.shape[2]).shape.as_list() == [None, 3, 4]\n"
+        "assert tf.contrib.signal.stft is tf.signal.stft\n"
         "print(weights.shape, [v.name for v in tf.model_variables()], callable(xla.compile))\n"
         "try: tf.TensorShape([2.5])\n"
         "except TypeError: print('refused')\n"
@@ -74,8 +87,11 @@ def test_names_that_numpy_has_removed_are_back(python) -> None:
     code = INSTALLED + "import numpy as np; print(np.zeros(2, np.float).dtype, np.int(3), np.bool(1))"
     code += "; print(np.dtype(np.sctypes['uint'][1]))"
     code += "; print(np.float_ is np.float64, np.Inf, np.long(2), np.in1d([1, 2], [2]))"
+    code += "; print(np.asscalar(np.ones(1)), np.asfarray([1]).dtype, np.asfarray([1], 'f4').dtype)"
+    code += "; print(np.trapz([1, 3]), np.mat([[1]]).shape == (1, 1), np.PINF == np.infty)"
     printed = python(code=code).split()
-    assert printed == ["float64", "3", "True", "uint16", "True", "inf", "2", "[False", "True]"]
+    assert printed[:9] == ["float64", "3", "True", "uint16", "True", "inf", "2", "[False", "True]"]
+    assert printed[9:] == ["1.0", "float64", "float32", "2.0", "True", "True"]
 
 
 def test_methods_that_arrays_have_lost_are_back(python) -> None:

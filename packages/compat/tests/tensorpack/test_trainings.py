@@ -38,9 +38,9 @@ def flow(number=8):
 """
 
 
-def run(python, tmp_path: Path, program: str) -> str:
+def run(python, tmp_path: Path, program: str, status: int = 0) -> str:
     (tmp_path / "train.py").write_text(MODEL + program)
-    return python("-m", "towerpack_compat", "run", "train.py")
+    return python("-m", "towerpack_compat", "run", "train.py", status=status)
 
 
 @pytest.mark.slow
@@ -456,3 +456,91 @@ except NotImplementedError as error:
     assert "w [1.8 1. ]" in printed  # 1 + 2 * 0.1 * 2 * (3 - 1)
     assert "SyncMultiGPUReplicatedBuilder(towers=...) has no counterpart" in printed
     assert "process_image is never called. Override process_summary" in printed
+
+
+@pytest.mark.slow
+def test_a_subclass_may_override_the_phases_of_a_training(python, tmp_path: Path) -> None:
+    printed = run(
+        python,
+        tmp_path,
+        """
+class Mine(SimpleTrainer):
+    def setup_callbacks(self, callbacks, monitors):
+        super(Mine, self).setup_callbacks(callbacks + [Tell()], monitors)
+
+    def initialize(self, session_creator, session_init):
+        super(Mine, self).initialize(session_creator, SmartInit({'w': np.array([1., 2.], 'float32')}))
+
+    def main_loop(self, steps_per_epoch, starting_epoch, max_epoch):
+        super(Mine, self).main_loop(1, starting_epoch, 1)
+
+
+class Tell(Callback):
+    def _before_train(self):
+        print('starts at', self.trainer.sess.run('w:0'))
+
+    def _trigger_step(self):
+        print('step', self.global_step)
+
+
+class Ones(FeedfreeInput):
+    def _setup(self, signature):
+        print('inputs', [spec.name for spec in signature])
+
+    def _get_input_tensors(self):
+        return [tf.ones([4, 2]), tf.ones([4])]
+
+    def _get_callbacks(self):
+        return [Tell()]
+
+    def _size(self):
+        return 7
+
+
+class Queue(QueueInput):
+    def _get_input_tensors(self):
+        return [tensor + 1 for tensor in super(Queue, self)._get_input_tensors()]
+
+
+launch_train_with_config(TrainConfig(model=Model(), dataflow=flow(), max_epoch=5), Mine())
+for source in (Ones(), Queue(flow())):
+    with tf.Graph().as_default():
+        print('size', source.size())
+        config = TrainConfig(model=Model(), data=source, steps_per_epoch=1, max_epoch=1)
+        launch_train_with_config(config, SimpleTrainer())
+class Hooks(SimpleTrainer):
+    def initialize_hooks(self):
+        pass
+Hooks()
+""",
+        status=1,
+    )
+    assert "starts at [1. 2.]\nstep 1\n" in printed and "step 2" not in printed
+    assert "size 7\n" in printed and "inputs ['x', 'y']\n" in printed and "starts at [1. 1.]\n" in printed
+    assert "size 2\n" in printed
+    assert "error: A trainer's initialize_hooks would never be called." in printed
+
+
+@pytest.mark.slow
+def test_an_event_reaches_the_file_for_tensorboard(python, tmp_path: Path) -> None:
+    printed = run(
+        python,
+        tmp_path,
+        """
+import glob
+
+
+class Put(Callback):
+    def _trigger(self):
+        self.trainer.monitors.put_event(tf.Event(session_log=tf.SessionLog(status=tf.SessionLog.STOP)))
+
+
+logger.set_logger_dir('log')
+launch_train_with_config(
+    TrainConfig(model=Model(), dataflow=flow(), callbacks=[Put()], max_epoch=1), SimpleTrainer())
+for event in tf.train.summary_iterator(glob.glob('log/events*')[0]):
+    if event.HasField('session_log'):
+        print('event of step', event.step, event.wall_time > 0)
+""",
+    )
+    assert "event of step 2 True" in printed

@@ -33,6 +33,7 @@ def tensorflow() -> types.ModuleType:
         ) from error
     real.compat.v1.disable_eager_execution()
     _accept_whole_floats(real.compat.v1.Dimension)
+    _add_values_to_sizes(real.TensorShape)
     importlib.import_module("towerpack_compat.tensorflow1._variables").use_values_of_variables()
     return importlib.import_module("towerpack_compat.tensorflow1.api")
 
@@ -46,6 +47,23 @@ def _accept_whole_floats(dimension: Any) -> None:
         before(self, int(value) if isinstance(value, float) and value.is_integer() else value)
 
     dimension.__init__ = __init__
+
+
+class _Size(int):
+    """A size in a shape, with the attribute `value` that TensorFlow 1's sizes have."""
+
+    value = property(int)
+
+
+def _add_values_to_sizes(shape: Any) -> None:
+    """Makes `tensor.shape[1].value` work, and leaves sizes integers, as libraries expect them."""
+    item, iterate = shape.__getitem__, shape.__iter__
+
+    def sized(found: Any) -> Any:
+        return _Size(found) if type(found) is int else found
+
+    shape.__getitem__ = lambda self, key: sized(item(self, key))
+    shape.__iter__ = lambda self: map(sized, iterate(self))
 
 
 def import_for_user(name: str, fromlist: Sequence[str]) -> Any:

@@ -23,14 +23,11 @@ def _rnn() -> types.SimpleNamespace:
         forget_bias: float = 1.0,
         cell_clip: float | None = None,
         use_peephole: bool = False,
-        dtype: Any = None,
-        reuse: bool | None = None,
-        name: str = "lstm_cell",
+        **options: Any,
     ) -> Any:
         """Creates an `LSTMCell`, which has the same variables and computes the same result in more ops."""
-        return cells.LSTMCell(
-            num_units, use_peephole, cell_clip, forget_bias=forget_bias, reuse=reuse, name=name, dtype=dtype
-        )
+        options = {"name": "lstm_cell", "forget_bias": forget_bias, **options}
+        return cells.LSTMCell(num_units, use_peephole, cell_clip, **options)
 
     return types.SimpleNamespace(
         **{name: getattr(cells, name) for name in dir(cells) if not name.startswith("_")},
@@ -79,6 +76,7 @@ _MADE = {
     "layers": _layers,
     "rnn": _rnn,
     "framework": _framework,
+    "signal": lambda: tf.signal,
     "compiler": lambda: types.SimpleNamespace(
         xla=importlib.import_module("tensorflow.python.compiler.xla.xla")
     ),

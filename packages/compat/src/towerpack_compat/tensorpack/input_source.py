@@ -30,17 +30,24 @@ class InputCallback(callbacks.Callback):
 
 
 def _add_old_methods() -> None:
-    """Makes `InputSource.setup` return callbacks, and adds `get_callbacks` and `setup_done`."""
+    """Makes `InputSource.setup` return callbacks, and subclasses work that override Tensorpack's methods."""
     kind: Any = sources.InputSource
     before = kind.setup
 
     @functools.wraps(before)
     def setup(self: Any, specs: Any) -> list[Any]:
         before(self, specs)
-        return [InputCallback(self)]
+        return list(self.get_callbacks())
 
+    def __init_subclass__(cls: Any, /, **arguments: Any) -> None:
+        super(kind, cls).__init_subclass__(**arguments)
+        tensors, cls.size = vars(cls).get("_get_input_tensors"), vars(cls).get("_size", cls.size)
+        if tensors is not None and tensors.__code__.co_argcount == 1:  # Towerpack passes the specs
+            cls._get_input_tensors = lambda self, *_specs: tensors(self)
+
+    kind.__init_subclass__ = classmethod(__init_subclass__)
     kind.setup = setup
-    kind.get_callbacks = lambda self: [InputCallback(self)]
+    kind.get_callbacks = lambda self: [InputCallback(self), *getattr(self, "_get_callbacks", list)()]
     kind.setup_done = lambda self: self._specs is not None
 
 
@@ -72,8 +79,12 @@ class _CastingSource:
         return MapData(flow, self._cast) if isinstance(flow, DataFlow) else flow
 
     def setup(self, specs: Any) -> Any:
+        self._signature = specs
         self._cast.declare(specs)
         return super().setup(specs)  # type: ignore[misc]
+
+    def _get_input_tensors(self, specs: Any = None) -> Any:
+        return super()._get_input_tensors(specs or self._signature)  # type: ignore[misc]
 
 
 class FeedInput(_CastingSource, sources.FeedInput):  # type: ignore[misc]

@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import os
 import re
+import time
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
+
+import tensorflow.compat.v1 as tf
 
 import towerpack_callbacks as callbacks
 from towerpack_callbacks.monitors import TFEventWriter as EventWriter
@@ -44,6 +47,14 @@ class MonitorBase(callbacks.Monitor, Callback):
                 setattr(cls, method, _without_step(function))
 
 
+def _put_event(self: callbacks.Monitors, evt: tf.Event) -> None:
+    """Writes an event of TensorFlow, with the current step and time."""
+    evt.step, evt.wall_time = self._loop.global_step, time.time()
+    for monitor in [each for each in self if isinstance(each, EventWriter)]:
+        monitor._open().add_event(evt)
+
+
+callbacks.Monitors.put_event = _put_event  # type: ignore[attr-defined]
 _WITH_STEP = {"process_scalar": 4, "process_summary": 3}
 
 

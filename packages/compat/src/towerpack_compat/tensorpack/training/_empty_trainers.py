@@ -14,6 +14,7 @@ from towerpack_callbacks import Callbacks, HookToCallback, LoopState, Monitors
 from towerpack_trainers.config import RunPlan
 
 from ..._dry_run import limits
+from ..._errors import NoCounterpartError, page
 from ..callbacks._json_monitors import DEFAULT_CALLBACKS, DEFAULT_MONITORS
 from ..callbacks._old_callback import Callback, averages
 from ..input_source import InputCallback
@@ -44,6 +45,12 @@ class Trainer(trainers.Trainer):
         self.seed = unseeded
         self.loop = LoopState(steps_per_epoch=0, max_epoch=1, starting_epoch=1)
         self.monitors, self.callbacks = Monitors([], self.loop), Callbacks([])
+        self._chosen: dict[str, Any] = {}
+        if hasattr(self, "initialize_hooks"):
+            raise NoCounterpartError(
+                "A trainer's initialize_hooks would never be called. Register callbacks with _before_run and "
+                f"_after_run, or override run_step: {page('#custom-trainers')}."
+            )
 
     def register_callback(self, callback: Any) -> bool:
         """Adds a callback, or a list of callbacks, before those passed to `train`.
@@ -69,34 +76,31 @@ class Trainer(trainers.Trainer):
 
     _register_callback = register_callback
 
-    def train(  # type: ignore[override]
-        self,
-        callbacks: Sequence[Any],
-        monitors: Sequence[Any],
-        session_creator: Any,
-        session_init: Any,
-        steps_per_epoch: int,
-        starting_epoch: int = 1,
-        max_epoch: int = 9999999,
-    ) -> None:
-        """Trains.
+    def setup_callbacks(self, callbacks: Sequence[Any], monitors: Sequence[Any]) -> None:
+        """Sets the callbacks and the monitors, in their order; `main_loop` sets up their graphs."""
+        self._chosen.update(callbacks=list(callbacks), monitors=list(monitors))
+
+    def initialize(self, session_creator: Any, session_init: Any) -> None:
+        """Sets the options of the session and the values of variables; `main_loop` creates the session.
 
         Args:
-            callbacks: the callbacks, in their order.
-            monitors: the monitors.
             session_creator: an object such as `NewSessionCreator(config=...)`; the session uses its options.
             session_init: sets the values of variables.
+        """
+        self._chosen.update(session_config=self._options(session_creator), session_init=session_init)
+
+    def main_loop(self, steps_per_epoch: int, starting_epoch: int, max_epoch: int) -> None:
+        """Trains, after `setup_callbacks` and `initialize`.
+
+        Args:
             steps_per_epoch: the number of steps of an epoch.
             starting_epoch: the first epoch.
             max_epoch: the last epoch.
         """
         steps_per_epoch, max_epoch = limits(int(steps_per_epoch), starting_epoch, int(max_epoch))
         self.config = trainers.TrainConfig(
-            callbacks=list(callbacks),
+            **self._chosen,
             extra_callbacks=[],
-            monitors=list(monitors),
-            session_config=self._options(session_creator),
-            session_init=session_init,
             steps_per_epoch=steps_per_epoch,
             starting_epoch=starting_epoch,
             max_epoch=max_epoch,
@@ -107,8 +111,23 @@ class Trainer(trainers.Trainer):
         self.source, self.seed = source, self.seed if seed is None else seed
         self.log_dir = None if logger.LOG_DIR is None else logger.directory()
         with self.graph.as_default():
-            session_init._setup_graph()
+            self._chosen["session_init"]._setup_graph()
         super().train()
+
+    def train(  # type: ignore[override]
+        self,
+        callbacks: Sequence[Any],
+        monitors: Sequence[Any],
+        session_creator: Any,
+        session_init: Any,
+        steps_per_epoch: int,
+        starting_epoch: int = 1,
+        max_epoch: int = 9999999,
+    ) -> None:
+        """Trains: calls `setup_callbacks`, `initialize` and `main_loop`, which a subclass may override."""
+        self.setup_callbacks(callbacks, monitors)
+        self.initialize(session_creator, session_init)
+        self.main_loop(steps_per_epoch, starting_epoch, max_epoch)
 
     def _options(self, creator: Any) -> tf.ConfigProto | None:
         """Returns the program's options for the session, with a device for each tower."""
