@@ -234,13 +234,16 @@ class _LikeFirst:
         collator: builds the batches.
     """
 
-    full, count = (property(attrgetter(f"_collator.{name}")) for name in ("full", "count"))
+    count = property(attrgetter("_collator.count"))
 
     def __init__(self, collator: Collator) -> None:
         self._collator, self.take = collator, collator.take
 
-    def add(self, datapoint: Any) -> None:
-        """Adds one datapoint to the batch."""
+    def extend(self, datapoints: Iterator[Any], count: int) -> bool:
+        """Adds datapoints up to a number of them in the batch; returns whether there were enough."""
+        return self._collator.extend(map(self._cast, datapoints), count)
+
+    def _cast(self, datapoint: Any) -> Any:
         named = isinstance(datapoint, dict)
         items = datapoint if named else dict(enumerate(datapoint))
         if not self.count:
@@ -249,7 +252,7 @@ class _LikeFirst:
         cast = {
             key: each if dtype is None else np.asarray(each, dtype) for key, (each, dtype) in pairs.items()
         }
-        self._collator.add(cast if named else list(cast.values()))
+        return cast if named else list(cast.values())
 
 
 def _dtype_in_batch(value: Any) -> Any:
@@ -264,15 +267,14 @@ class BatchData(towerpack_dataflow.BatchData):
     @staticmethod
     def aggregate_batch(data_holder: Any, use_list: bool = False) -> Any:  # type: ignore[override]
         """Returns the batch of a list of datapoints."""
-        whole = Collator(len(data_holder), use_list)
-        collator: Any = whole if use_list else _LikeFirst(whole)
-        for datapoint in data_holder:
-            collator.add(datapoint)
+        collator = BatchData._collator(len(data_holder), use_list)
+        collator.extend(iter(data_holder), len(data_holder))
         return collator.take()
 
-    def _collator(self, first: int) -> Any:
-        collator = super()._collator(first)
-        return collator if self._use_list else _LikeFirst(collator)
+    @staticmethod
+    def _collator(size: int, use_list: bool, *more: Any) -> Any:
+        whole = Collator(size, use_list, *more)
+        return whole if use_list else _LikeFirst(whole)
 
 
 class BatchDataByShape(towerpack_dataflow.ProxyDataFlow):

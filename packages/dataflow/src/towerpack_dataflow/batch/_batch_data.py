@@ -63,6 +63,7 @@ class BatchData(ProxyDataFlow):
     # The source of memory for batches. A runtime with its own memory sets this before iterating.
     _memory: BatchAllocator | None = None
     _read_only = False
+    _collator: Any = Collator  # A subclass with another one builds no blocks.
 
     def __init__(self, ds: Any, batch_size: int, remainder: bool = False, use_list: bool = False) -> None:
         """Checks the size against the length of `ds`, if it is known."""
@@ -155,8 +156,8 @@ class BatchData(ProxyDataFlow):
             return None
         columns = self._columns_below()
         if columns is None:
-            collates = type(self)._collated is BatchData._collated and not self.live
-            return self._collated_blocks(epoch, start, most, first) if collates else None
+            collates = type(self)._collated is BatchData._collated and self._collator is Collator
+            return self._collated_blocks(epoch, start, most, first) if collates and not self.live else None
         most = min(most, columns.most_at_once(self._batch_size, _BYTES_OF_BLOCK))
         return self._gathered_blocks(columns, epoch, start, most, min(first, most)) if most > 1 else None
 
@@ -194,7 +195,7 @@ class BatchData(ProxyDataFlow):
 
     def _collated(self, epoch: Epoch, start: int) -> Iterator[Any]:
         first = self._first(epoch, start)
-        collator = Collator(self._batch_size, self._use_list, self._own_memory(), first)
+        collator = self._collator(self._batch_size, self._use_list, self._own_memory(), first)
         with origin_of_errors(self):
             datapoints = iter(self.ds._datapoints(self._below(epoch), first))
             while collator.extend(datapoints, self._batch_size):
