@@ -11,6 +11,7 @@ from .. import _argument_checks as arguments
 from .._errors import ArgumentError
 from ..flow._columns import Blocks, Columns, alone, block_of, datapoint_size
 from ..flow._epoch import Epoch, as_lists
+from ..flow._node import Effect
 from ..flow._resume_marks import Marks
 from ..flow._trace import Origin
 from ..flow._tree_fingerprint import known_length
@@ -22,10 +23,8 @@ from ._collate import Collator
 
 __all__ = ["BatchData"]
 
-# Larger blocks leave the processor's cache before they are used.
-_BYTES_OF_BLOCK = 2**18
-# A step may wait for the first batch of a block.
-_LONGEST_BLOCK = 2e-3  # seconds
+_BYTES_OF_BLOCK = 2**18  # larger blocks leave the processor's cache before they are used
+_LONGEST_BLOCK = 2e-3  # seconds that a step may wait for the first batch of a block
 _NOT_COPIED = frozenset({"_memory", "_read_only"})
 
 
@@ -60,6 +59,7 @@ class BatchData(ProxyDataFlow):
         [[1, 2], [3]]
     """
 
+    effect = Effect(steady=True)  # memory with a view of an earlier batch is not written again
     # The source of memory for batches. A runtime with its own memory sets this before iterating.
     _memory: BatchAllocator | None = None
     _read_only = False

@@ -11,9 +11,11 @@ from typing import Any, NamedTuple, Self, final
 
 from .. import _argument_checks as arguments
 from .._errors import ArgumentError, ComponentError
+from ..batch._batch_data import BatchData
 from ..flow._flow import DataFlow
 from ..flow._flow_state import set_root_seed
 from ..flow._tree_fingerprint import known_length
+from ..flow._written_flow import is_steady
 from ..runtime._multi_process import MultiProcessRunner
 from ..runtime._parallel_flow import flows_read_here
 from ..storage import snapshot
@@ -338,9 +340,9 @@ class BaseLoader(ABC):
     def _own(self, pipeline: _Pipeline) -> Iterator[Any]:
         """Yields datapoints with arrays that nothing else writes to, and that the consumer may write to."""
         runner = pipeline.runner
-        if pipeline.share in flows_read_here(runner):  # those of a list are the user's own arrays
-            return (snapshot(datapoint) for datapoint in runner)
-        return iter(runner)
+        if pipeline.share not in flows_read_here(runner) or _has_own_arrays(pipeline.share):
+            return iter(runner)
+        return (snapshot(datapoint) for datapoint in runner)  # those of a list are the user's own arrays
 
     def _checked(self, datapoint: Any, pipeline: _Pipeline) -> Any:
         try:
@@ -351,6 +353,14 @@ class BaseLoader(ABC):
                 f"in the loader, before datapoint {state.get('index')} of pass {state.get('epoch')}"
             )
             raise
+
+
+def _has_own_arrays(flow: DataFlow) -> bool:
+    """Tells whether nothing else refers to the arrays of a flow: they are stacked, and no user code runs."""
+    top = flow
+    while top.effect.keeps_place and top.children():
+        top = top.children()[0]
+    return isinstance(top, BatchData) and not top._use_list and is_steady(flow)
 
 
 def _of_all_ranks(state: dict[str, Any], share: EvenShard) -> dict[str, Any]:

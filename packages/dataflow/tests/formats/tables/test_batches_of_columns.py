@@ -1,5 +1,7 @@
 """Batches of tables that are gathered column by column equal those of their rows."""
 
+import contextlib
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -78,6 +80,29 @@ def test_they_equal_batches_of_the_rows(path, shuffle, size, remainder, shard, r
         return batches
 
     assert same(list(flow(rows=False)), list(flow(rows=True)))
+
+
+@given(chunks=st.lists(st.integers(1, 9), min_size=1, max_size=6), size=st.integers(1, 9), gap=st.booleans())
+@settings(deadline=None, max_examples=40)
+def test_columns_of_a_mapped_file_are_elements_of_one_array(tmp_path_factory, chunks, size, gap):
+    numbers = np.arange(sum(chunks))
+    names = ["byte", "half", "float", "time"]
+    values = [numbers.astype(np.int8), numbers.astype(np.float16), numbers / 3, numbers.astype("M8[ns]")]
+    last = pa.array([*numbers[:-1].tolist(), None if gap else 7], pa.int64())
+    table = pa.table([*map(pa.array, values), last], [*names, "gap"])
+    path = tmp_path_factory.mktemp("mapped") / "table.arrow"
+    with ipc.new_file(path, table.schema) as file:
+        for end, length in zip(np.cumsum(chunks).tolist(), chunks):
+            file.write_batch(table.slice(end - length, length).combine_chunks().to_batches()[0])
+    flow, same_rows = (BatchData(ArrowData(path, shuffle=True), min(size, len(numbers)), True) for _ in "ab")
+    same_rows.ds._lst.columns = lambda gather: None
+    found, expected = ([], [])
+    for each, batches in ((flow, found), (same_rows, expected)):
+        each.seed(1)
+        with contextlib.suppress(BatchError):  # of the row without a value
+            batches.extend(each)
+    assert same(found, expected)
+    assert flow.ds._lst._places.suitable or gap
 
 
 def test_they_keep_the_promises_of_a_flow(path):

@@ -74,10 +74,32 @@ class _ArrowRows(ChunkedRows):
 
     def __init__(self, path: URL, columns: Sequence[str] | None, keep: int) -> None:
         self._valid: set[int] = set()  # validated batches of the mapped file
+        self._places: _Places | None = None
         super().__init__(path, columns, keep)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**super().__getstate__(), "_valid": set()}
+        return {**super().__getstate__(), "_valid": set(), "_places": None}
+
+    def gather(self, rows: range | np.ndarray, out: Sequence[np.ndarray]) -> None:
+        """Writes rows into arrays: each column of a mapped file by one call, for all record batches."""
+        if isinstance(rows, range) or not is_local(self._file()[0].name):
+            super().gather(rows, out)
+            return
+        stored = self._file()[0]
+        stored.check()
+        numbers = self._chunks_of(rows)
+        places = self._places
+        if places is None or places.stored is not stored:  # the first call, or that in a fork
+            places = self._places = _Places(stored, [target.dtype for target in out], len(self.sizes))
+        for number in places.unknown(numbers):
+            places.add(number, self._chunk_arrays(number))
+            if not places.suitable:
+                break
+        if places.suitable:
+            places.gather(numbers, rows - (self._ends - self.sizes)[numbers], out)
+            stored.check()
+        else:
+            super().gather(rows, out)
 
     def _described(self, stored: StoredFile) -> tuple[Any, list[int]]:
         reader = opened_arrow(stored)
@@ -127,6 +149,49 @@ class _ArrowRows(ChunkedRows):
     def _batch(self, reader: Any, number: int) -> Any:
         with self._reading(number):
             return reader.get_batch(number)
+
+
+@final
+class _Places:
+    """The places of all columns of all record batches in a mapped file.
+
+    A column is a view of the file in its dtype, so that rows of any record batches are elements of one array.
+
+    Attributes:
+        stored: the file.
+        suitable: whether all record batches so far are such elements: not converted, nor of several axes.
+    """
+
+    def __init__(self, stored: StoredFile, dtypes: Sequence[np.dtype], count: int) -> None:
+        mapped = np.frombuffer(stored.map(), np.uint8)
+        self.stored = stored
+        self.suitable = True
+        self._begin = mapped.__array_interface__["data"][0]
+        self._size = mapped.size
+        self._views = [mapped[: len(mapped) // each.itemsize * each.itemsize].view(each) for each in dtypes]
+        self._begins = np.zeros((len(dtypes), count), np.int64)
+        self._known = np.zeros(count, bool)
+
+    def unknown(self, numbers: np.ndarray) -> list[int]:
+        """Returns the record batches among `numbers` that are not added yet."""
+        known: np.ndarray = self._known[numbers]
+        return [] if known.all() or not self.suitable else np.unique(numbers[~known]).tolist()
+
+    def add(self, number: int, columns: Sequence[np.ndarray]) -> None:
+        """Stores the places of a record batch's columns."""
+        for place, (column, view) in enumerate(zip(columns, self._views)):
+            size = column.itemsize
+            begin = column.__array_interface__["data"][0] - self._begin
+            inside = 0 <= begin <= self._size - column.nbytes and begin % size == 0
+            one_piece = column.ndim == 1 and column.flags.c_contiguous and column.dtype == view.dtype
+            self.suitable &= inside and one_piece
+            self._begins[place, number] = begin // size
+        self._known[number] = True
+
+    def gather(self, numbers: np.ndarray, rows: np.ndarray, out: Sequence[np.ndarray]) -> None:
+        """Writes elements of record batches `numbers` into arrays, one for each column."""
+        for view, begins, target in zip(self._views, self._begins, out):
+            np.take(view, begins[numbers] + rows, out=target, mode="clip")  # "raise" would copy `out`
 
 
 @final

@@ -263,7 +263,7 @@ class ChunkedRows(OpenedRecords):
         if isinstance(rows, range):
             self._gather_range(rows, out)
         else:
-            numbers = np.searchsorted(self._ends, rows, "right")
+            numbers = self._chunks_of(rows)
             # In the order of their first rows: the chunks of one window before those of the next.
             found, first = np.unique(numbers, return_index=True)
             for number in found[np.argsort(first)].tolist():
@@ -316,6 +316,13 @@ class ChunkedRows(OpenedRecords):
 
         parts = list(self._converted(number, arrays, rows=_ROWS_OF_ARRAYS))
         return parts[0] if len(parts) == 1 else list(map(np.concatenate, zip(*parts)))
+
+    def _chunks_of(self, rows: np.ndarray) -> np.ndarray:
+        """Returns the chunk of each row."""
+        size = int(self.sizes[0])
+        if (self.sizes[:-1] == size).all() and self.sizes[-1] <= size:  # ten times faster than a search
+            return rows // size
+        return np.searchsorted(self._ends, rows, "right")
 
     def _chunk_of(self, index: int) -> int:
         return int(np.searchsorted(self._ends, index, "right"))

@@ -44,7 +44,7 @@ def tensor_of(value: Any, path: tuple[Any, ...]) -> Any:
     dtype = value.dtype
     if dtype.kind in _TEXT:
         return value
-    if dtype.name in _BY_NAME:
+    if dtype.isbuiltin == 2 and dtype.name in _BY_NAME:  # the name takes a microsecond
         integer, wanted = _BY_NAME[dtype.name]
         return tensor_of(value.view(integer), path).view(wanted)
     if isinstance(value, np.ma.MaskedArray):
