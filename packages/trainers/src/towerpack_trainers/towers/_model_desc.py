@@ -82,7 +82,6 @@ class FunctionModel(ModelDesc):
         signature: see `ModelDesc.inputs`.
         cost_fn: see `ModelDesc.build_graph`; it is also called for evaluation replicas.
         optimizer_fn: see `ModelDesc.optimizer`.
-        owner: the function with these arguments, for messages.
 
     Raises:
         ModelError: a spec is not a `tf.TensorSpec` with a valid and unique name; or (when a training tower is
@@ -91,15 +90,11 @@ class FunctionModel(ModelDesc):
     """
 
     def __init__(
-        self,
-        signature: Sequence[tf.TensorSpec],
-        cost_fn: Callable[..., Any],
-        optimizer_fn: MakeOptimizer,
-        owner: str = "setup_graph",
+        self, signature: Sequence[tf.TensorSpec], cost_fn: Callable[..., Any], optimizer_fn: MakeOptimizer
     ) -> None:
-        self._specs = check_specs(signature, f"{owner}(signature=...) takes")
-        self._cost_fn = check_function(f"{owner}(cost_fn=...)", cost_fn)
-        self._optimizer_fn = check_function(f"{owner}(optimizer_fn=...)", optimizer_fn)
+        self._specs = check_specs(signature, "setup_graph(signature=...) takes")
+        self._cost_fn = check_function("setup_graph(cost_fn=...)", cost_fn)
+        self._optimizer_fn = check_function("setup_graph(optimizer_fn=...)", optimizer_fn)
 
     def inputs(self) -> Sequence[tf.TensorSpec]:
         return self._specs

@@ -201,9 +201,9 @@ def fork(end: socket.socket, foreign: Sequence[int], live: Callable[[int, int], 
     return WorkerProcess(pid, ends[1:])
 
 
-def end_all(processes: Sequence[WorkerProcess | WorkerThread], patience: float = 0.5) -> None:
-    """Waits until all have ended, and kills those that take longer than `patience` seconds."""
-    deadline = monotonic() + patience
+def end_all(processes: Sequence[WorkerProcess | WorkerThread]) -> None:
+    """Waits until all have ended, and kills those that take longer than half a second."""
+    deadline = monotonic() + 0.5
     for process in processes:
         if not process.ended(max(deadline - monotonic(), 0.001)):
             process.kill()
