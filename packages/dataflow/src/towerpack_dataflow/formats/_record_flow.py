@@ -10,7 +10,7 @@ from typing import Any
 from .._errors import FormatError
 from ..flow._epoch import Epoch
 from ..flow._node import Effect
-from ..flow._user_code import record_origin
+from ..flow._user_code import origin_of_errors
 from ..sources._from_iterable import DataFromList
 from ..storage import URL, StoredFile, UrlCache, as_url, open_url, printable
 
@@ -58,15 +58,12 @@ class RecordFlow(DataFromList):
         self._path = self._records = records  # the arguments of subclasses, for `repr`
 
     def _one_by_one(self, epoch: Epoch, start: int) -> Iterator[Any]:
-        try:
+        with origin_of_errors(self):
             if not self._shuffle:
                 yield from self._lst.rest(start)
                 return
             for low, high in self._bounds(start):
                 yield from self._lst.several(self._indices(epoch, low, high))
-        except Exception as error:
-            record_origin(error, self)
-            raise
 
 
 class OpenedRecords(Records):

@@ -14,7 +14,7 @@ from ..batch._collate import Collator
 from ..flow._columns import Columns
 from ..flow._epoch import Epoch
 from ..flow._node import DROPPED, Effect
-from ..flow._user_code import record_origin
+from ..flow._user_code import origin_of_errors, record_origin
 from ..operators._proxy_flow import ProxyDataFlow
 
 __all__ = ["NestedBatchData", "PlainArrays", "joined", "leaves", "mapped"]
@@ -96,7 +96,7 @@ class NestedBatchData(BatchData):
         """Yields batches of datapoints; `first` is the number of the first one."""
         collator = Collator(self._batch_size, False, self._own_memory(), first)
         structure: Any = None
-        try:
+        with origin_of_errors(self):
             for datapoint in datapoints:
                 found: list[tuple[Any, Any]] = []
                 own = leaves(datapoint, found)
@@ -115,9 +115,6 @@ class NestedBatchData(BatchData):
                     yield self._finished(joined(structure, iter(collator.take().values())))
             if self._remainder and collator.count:
                 yield self._finished(joined(structure, iter(collator.take().values())))
-        except Exception as error:
-            record_origin(error, self)
-            raise
 
     def _finished(self, batch: Any) -> Any:
         return batch

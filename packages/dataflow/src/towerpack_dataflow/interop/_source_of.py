@@ -15,7 +15,7 @@ from ..flow._epoch import Epoch
 from ..flow._flow import DataFlow
 from ..flow._resume_marks import replayed
 from ..flow._trace import Origin
-from ..flow._user_code import UserCode, record_origin, run_pass
+from ..flow._user_code import UserCode, origin_of_errors, run_pass
 from ..operators._map_data import MapData
 from ..operators._proxy_flow import ProxyDataFlow
 from ..sources._from_arrays import DataFromArrays
@@ -141,7 +141,7 @@ class CollatedData(ProxyDataFlow):
     def _datapoints(self, epoch: Epoch, start: int) -> Iterator[Any]:
         size = self._batch_size
         datapoints = self.ds._datapoints(self._below(epoch), start * size)
-        try:
+        with origin_of_errors(self):
             while members := [snapshot(datapoint) for datapoint in islice(datapoints, size)]:
                 if len(members) < size and not self._remainder:
                     return
@@ -149,9 +149,6 @@ class CollatedData(ProxyDataFlow):
                 del members
                 yield batch
                 del batch
-        except Exception as error:
-            record_origin(error, self)
-            raise
 
     def _datapoint(self, epoch: Epoch, index: int) -> Any:
         return next(self._datapoints(epoch, index), None)

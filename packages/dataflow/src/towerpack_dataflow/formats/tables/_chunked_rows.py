@@ -17,7 +17,7 @@ from ... import _argument_checks as arguments
 from ..._errors import ComponentError, DataFlowError, FormatError
 from ...flow._columns import Columns, NoColumnsError
 from ...flow._epoch import Epoch
-from ...flow._user_code import record_origin
+from ...flow._user_code import origin_of_errors
 from ...storage import URL, StoredFile, StoredStream, is_local, open_url
 from .._record_flow import OpenedRecords, RecordFlow, open_same
 from ._arrow_values import ColumnArray, converter, written_kind
@@ -430,11 +430,8 @@ class ChunkedFlow(RecordFlow):
         return super()._one_by_one(epoch, start) if self._shuffle else chain.from_iterable(self._lists(start))
 
     def _lists(self, start: int) -> Iterator[Iterable[Any]]:
-        try:
+        with origin_of_errors(self):
             yield from self._lst.in_order(start)
-        except Exception as error:
-            record_origin(error, self)
-            raise
 
     def _order(self, epoch: Epoch) -> Any:
         if not self._window:
