@@ -161,7 +161,7 @@ def run(start):
 
     def to_the_end(script, *arguments):
         process = start(script, *arguments)
-        output, errors = process.communicate(timeout=100)
+        output, errors = process.communicate(timeout=250)
         assert process.returncode == 0, errors
         return output, errors
 

@@ -81,7 +81,7 @@ def undisturbed(training, tmp_path_factory):
 def test_a_fresh_process_predicts_the_very_same(start, undisturbed, tmp_path):
     log_dir, _, logits = undisturbed
     process = start("training.py", log_dir, "--predict", tmp_path / "logits.npy")
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=250)
     assert process.returncode == 0, errors
     np.testing.assert_array_equal(np.load(tmp_path / "logits.npy"), logits, strict=True)
 
@@ -109,7 +109,7 @@ def test_a_killed_training_goes_on(start, training, undisturbed, tmp_path):
     process = start("training.py", tmp_path / "run", "--tell", 97)
     wait_for(process, "step 97\n")
     process.kill()
-    assert process.wait(timeout=60) == -signal.SIGKILL
+    assert process.wait(timeout=250) == -signal.SIGKILL
     assert_goes_on_as_if_undisturbed(training, tmp_path / "run", undisturbed)
 
 
@@ -118,7 +118,7 @@ def test_ctrl_c_leaves_in_good_order(start, training, undisturbed, tmp_path):
     process = start("training.py", tmp_path / "run", "--tell", 97)
     wait_for(process, "step 97\n")
     process.send_signal(signal.SIGINT)
-    output, errors = process.communicate(timeout=60)
+    output, errors = process.communicate(timeout=250)
     assert process.returncode in {-signal.SIGINT, 128 + signal.SIGINT}
     assert output.splitlines()[-1] == "threads: MainThread"
     assert errors.splitlines()[-1] == "KeyboardInterrupt"
@@ -129,7 +129,7 @@ def test_ctrl_c_leaves_in_good_order(start, training, undisturbed, tmp_path):
 @pytest.mark.slow
 def test_an_error_in_the_flow_ends_the_process_with_its_own_name(start, tmp_path):
     process = start("training.py", tmp_path / "run", "--fail", 900)
-    output, errors = process.communicate(timeout=60)
+    output, errors = process.communicate(timeout=250)
     assert process.returncode == 1
     assert output == "threads: MainThread\n"
     assert "BadImageError: this image cannot be decoded" in errors

@@ -327,7 +327,7 @@ def test_two_processes_that_train_together_end_together(tmp_path, even, steps):
         for rank in range(2)
     ]
     try:
-        assert [process.communicate(timeout=100)[0].strip() for process in processes] == [steps, steps]
+        assert [process.communicate(timeout=250)[0].strip() for process in processes] == [steps, steps]
     finally:
         for process in processes:
             process.kill()
