@@ -1,6 +1,8 @@
+import ast
 import subprocess
 import sys
 import types
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +14,7 @@ import towerpack_dataflow.envs.simulators
 import towerpack_dataflow.interop.arrays
 import towerpack_dataflow.remote
 import towerpack_dataflow.replay
+import towerpack_dataflow.storage
 import towerpack_dataflow.testing
 
 
@@ -35,10 +38,33 @@ def test_all_is_sorted_and_every_name_is_documented(module):
         assert getattr(module, name).__doc__, name
 
 
+@pytest.mark.parametrize("package", [towerpack_dataflow, towerpack_dataflow.storage])
+def test_names_that_are_imported_at_their_first_use_are_those_of_the_stub(package):
+    stub = Path(package.__file__).with_suffix(".pyi").read_text()
+    (listed,) = (node.value for node in ast.parse(stub).body if isinstance(node, ast.Assign))
+    assert sorted(package.__all__) == sorted(ast.literal_eval(listed))
+    assert set(package.__all__) <= set(dir(package))
+    for name in package.__all__:
+        assert getattr(package, name) is vars(package)[name]
+    with pytest.raises(AttributeError, match=f"{package.__name__!r} has no attribute 'Missing'"):
+        package.Missing  # noqa: B018
+
+
+def test_a_program_imports_the_modules_that_it_uses():
+    script = (
+        "import sys, towerpack_dataflow as flows\n"
+        "def loaded(): return [name for name in sys.modules if name.startswith('towerpack_dataflow.')]\n"
+        "few = len(loaded()); flows.BatchData, flows.DataFromArrays\n"
+        "some = len(loaded()); flows.augment.Flip, flows.MultiProcessRunner\n"
+        "print(few < 5, some < 60 < len(loaded()), 'towerpack_dataflow.formats.tar' in loaded())"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout == "True True False\n", done.stdout
+
+
 @pytest.mark.parametrize(
     "module",
     [
-        towerpack_dataflow,
         towerpack_dataflow.augment,
         towerpack_dataflow.datasets,
         towerpack_dataflow.envs,

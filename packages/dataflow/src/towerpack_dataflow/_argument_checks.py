@@ -1,4 +1,4 @@
-"""Checks of arguments that flows share, and old names of exports.
+"""Checks of arguments that flows share, and exports that are imported at their first use.
 
 They are functions, not validators of attrs: importing attrs would take `import towerpack_dataflow` beyond its
 limit, a little more than the time of `import numpy`, which `benchmarks/import_time.py` measures.
@@ -7,16 +7,19 @@ limit, a little more than the time of `import numpy`, which `benchmarks/import_t
 from __future__ import annotations
 
 import operator
+import re
 import sys
 import warnings
 from collections.abc import Callable, Mapping
+from importlib import import_module
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from ._errors import ArgumentError, ArgumentTypeError
 
-__all__ = ["count", "flag", "function", "one_of", "position", "renamed_exports", "seconds"]
+__all__ = ["count", "flag", "function", "lazy_exports", "names_in_stub", "one_of", "position", "seconds"]
 
 
 def count(name: str, value: Any, least: int = 1, instead: str = "", most: int | None = sys.maxsize) -> int:
@@ -117,20 +120,40 @@ def _as_index(value: Any) -> int | None:
         return None
 
 
-def renamed_exports(module: str, new_names: Mapping[str, str]) -> Callable[[str], Any]:
-    """Returns a module's `__getattr__` for the old names of its exports.
+def names_in_stub(file: str) -> dict[str, str]:
+    """Returns the names that the stub of a package imports, each with the module it comes from.
 
     Args:
-        module: the name of the module.
+        file: the package's `__init__.py`, beside the stub.
+    """
+    with open(f"{file}i", encoding="utf-8") as stub:
+        imports = re.findall(r"^from (\.[\w.]*) import (?:\(([^)]*)\)|(.*))$", stub.read(), re.MULTILINE)
+    listed = [(source, (several or one).split(",")) for source, several, one in imports]
+    return {each.split()[-1]: source for source, names in listed for each in names if each.strip()}
+
+
+def lazy_exports(
+    package: str, sources: Mapping[str, str], new_names: Mapping[str, str] = MappingProxyType({})
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Returns a package's `__getattr__` and `__dir__` for names that are imported at their first use.
+
+    Args:
+        package: the name of the package.
+        sources: the module of each name, relative to the package; "." for a module in the package.
         new_names: the new name of each old one.
     """
 
     def look_up(name: str) -> Any:
+        if (source := sources.get(name)) is not None:
+            found = import_module(source + name if source == "." else source, package)
+            value = found if source == "." else getattr(found, name)
+            setattr(sys.modules[package], name, value)
+            return value
         if name not in new_names:
-            raise AttributeError(f"module {module!r} has no attribute {name!r}")
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
         warnings.warn(
-            f"{module}.{name} is deprecated; use {new_names[name]}", DeprecationWarning, stacklevel=2
+            f"{package}.{name} is deprecated; use {new_names[name]}", DeprecationWarning, stacklevel=2
         )
-        return getattr(sys.modules[module], new_names[name])
+        return getattr(sys.modules[package], new_names[name])
 
-    return look_up
+    return look_up, lambda: sorted({*vars(sys.modules[package]), *sources})

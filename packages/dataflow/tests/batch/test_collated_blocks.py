@@ -15,7 +15,7 @@ from towerpack_dataflow import (
     MapDataComponent,
     RepeatedData,
 )
-from towerpack_dataflow.batch import _batch_data
+from towerpack_dataflow.batch import _collated_blocks
 from towerpack_dataflow.testing import check_dataflow, same
 
 
@@ -134,7 +134,7 @@ def test_one_array_for_every_datapoint_is_copied():
 
 def test_a_slow_flow_gives_its_batches_one_by_one(monkeypatch):
     seconds = [0.0]
-    monkeypatch.setattr(_batch_data, "perf_counter", lambda: seconds[0])
+    monkeypatch.setattr(_collated_blocks, "perf_counter", lambda: seconds[0])
 
     def slow(datapoint):
         seconds[0] += 1e-3

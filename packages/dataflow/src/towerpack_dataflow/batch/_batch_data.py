@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
-from time import perf_counter
 from typing import Any
 
 from .. import _argument_checks as arguments
 from .._errors import ArgumentError
-from ..flow._columns import Blocks, Columns, alone, block_of, datapoint_size
+from ..flow._columns import Blocks, Columns, alone
 from ..flow._epoch import Epoch, as_lists
 from ..flow._node import Effect
-from ..flow._resume_marks import Marks
 from ..flow._trace import Origin
 from ..flow._tree_fingerprint import known_length
 from ..flow._user_code import origin_of_errors
@@ -20,11 +17,10 @@ from ..operators._proxy_flow import ProxyDataFlow
 from ._batch_division import checked_batch_size, first_number, hosts_of
 from ._buffer_pool import BatchAllocator, BufferPool, freeze
 from ._collate import Collator
+from ._collated_blocks import BYTES_OF_BLOCK, collated_blocks
 
 __all__ = ["BatchData"]
 
-_BYTES_OF_BLOCK = 2**18  # larger blocks leave the processor's cache before they are used
-_LONGEST_BLOCK = 2e-3  # seconds that a step may wait for the first batch of a block
 _NOT_COPIED = frozenset({"_memory", "_read_only"})
 
 
@@ -158,7 +154,7 @@ class BatchData(ProxyDataFlow):
         if columns is None:
             collates = type(self)._collated is BatchData._collated and self._collator is Collator
             return self._collated_blocks(epoch, start, most, first) if collates and not self.live else None
-        most = min(most, columns.most_at_once(self._batch_size, _BYTES_OF_BLOCK))
+        most = min(most, columns.most_at_once(self._batch_size, BYTES_OF_BLOCK))
         return self._gathered_blocks(columns, epoch, start, most, min(first, most)) if most > 1 else None
 
     def _gathered_blocks(self, columns: Columns, epoch: Epoch, start: int, most: int, first: int) -> Blocks:
@@ -204,41 +200,17 @@ class BatchData(ProxyDataFlow):
                 yield self._finished(collator.take())
 
     def _collated_blocks(self, epoch: Epoch, start: int, most: int, first: int) -> Blocks:
-        """Yields blocks of batches that are built together, as many as take little time."""
-        number, size, count = self._first(epoch, start), self._batch_size, first
+        number, memory = self._first(epoch, start), self._own_memory()
         with origin_of_errors(self):
-            datapoints = iter(self.ds._datapoints(self._below(epoch), number))
-            following: list[Any] = []  # the first datapoint of the next block, if it was read already
-            while True:
-                deadline = perf_counter() + _LONGEST_BLOCK
-                following = following or list(islice(datapoints, 1))
-                if not following:
-                    return
-                together = min(count, max(_BYTES_OF_BLOCK // max(size * datapoint_size(following[0]), 1), 1))
-                collator = Collator(size * together, memory=self._own_memory(), number=number)
-                marks: list[Marks] = []
-                try:
-                    collator.add(following.pop())
-                    while collator.extend(datapoints, size * (len(marks) + 1)):
-                        marks.append(as_lists(epoch.marks))
-                        if len(marks) == together or perf_counter() > deadline:
-                            break
-                        following = list(islice(datapoints, 1))
-                        if not following or not collator.offer(following[0]):
-                            break
-                        following.clear()
-                except Exception:
-                    if marks:
-                        yield self._finished(block_of(collator.take(), size, len(marks))), len(marks), marks
-                    raise
-                done, rest, rows = len(marks), collator.count % size, collator.take()
-                if done:
-                    yield self._finished(block_of(rows, size, done)), done, marks
-                if rest and self._remainder:
-                    yield self._finished(block_of(rows, rest, 1, size * done)), 1, [as_lists(epoch.marks)]
-                del rows
-                number += size * done
-                count = min(2 * count, most) if done >= together else max(done, 1)
+            for block, count, marks in collated_blocks(
+                iter(self.ds._datapoints(self._below(epoch), number)),
+                self._batch_size,
+                (first, most),
+                lambda length, read: Collator(length, memory=memory, number=number + read),
+                lambda: as_lists(epoch.marks),
+                self._remainder,
+            ):
+                yield self._finished(block), count, marks
 
     def origins(self, epoch: Epoch, index: int) -> list[Origin]:
         """Returns the datapoints of a batch."""

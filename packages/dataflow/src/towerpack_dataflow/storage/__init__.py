@@ -1,37 +1,11 @@
-"""Storage of bytes: aligned and shared memory, local and remote files."""
+"""Storage of bytes: aligned and shared memory, local and remote files.
 
-from ._atomic_file import create_file, create_path, locked_folder
-from ._labelled_paths import LabelledPaths
-from ._open_url import local_path, open_url
-from ._printable_url import URL, as_url, is_local, printable
-from ._shared_list import PackedList, SharedListPickle, dump_by_value, list_to_pickle, value_pickler
-from ._shared_memory import aligned_memory, aligned_size, anonymous_file, mapped
-from ._snapshots import snapshot
-from ._stored_file import StoredFile, StoredStream
-from ._url_cache import UrlCache
+`__init__.pyi` lists the names. Each is imported at its first use: few flows read remote files.
+"""
 
-__all__ = [
-    "URL",
-    "LabelledPaths",
-    "PackedList",
-    "SharedListPickle",
-    "StoredFile",
-    "StoredStream",
-    "UrlCache",
-    "aligned_memory",
-    "aligned_size",
-    "anonymous_file",
-    "as_url",
-    "create_file",
-    "create_path",
-    "dump_by_value",
-    "is_local",
-    "list_to_pickle",
-    "local_path",
-    "locked_folder",
-    "mapped",
-    "open_url",
-    "printable",
-    "snapshot",
-    "value_pickler",
-]
+from .._argument_checks import lazy_exports as _lazy_exports
+from .._argument_checks import names_in_stub as _names_in_stub
+
+_sources = _names_in_stub(__file__)
+__getattr__, __dir__ = _lazy_exports(__name__, _sources)
+__all__ = sorted(_sources)
