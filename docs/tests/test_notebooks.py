@@ -1,4 +1,4 @@
-"""Each tutorial is a notebook, too, and one of them runs as it is."""
+"""Each tutorial is a notebook, too, which runs as it is; and a training in a notebook."""
 
 from __future__ import annotations
 
@@ -40,15 +40,17 @@ def test_text_code_and_output():
 
 
 @pytest.mark.slow
-def test_a_notebook_runs(tmp_path):
-    page = DOCS / "tutorials" / "02-data-alone.md"
+@pytest.mark.parametrize("page", TUTORIALS, ids=lambda page: page.stem)
+def test_a_notebook_runs(tmp_path, page):
     (tmp_path / page.name).write_text(page.read_text(encoding="utf-8"), encoding="utf-8")
     write(tmp_path)
-    made = nbformat.read(tmp_path / "02-data-alone.ipynb", 4)
+    made = nbformat.read(tmp_path / f"{page.stem}.ipynb", 4)
     shown = [cell.outputs[0].text for cell in made.cells if cell.get("outputs")]
-    NotebookClient(made, timeout=100, resources={"metadata": {"path": str(tmp_path)}}).execute()
-    printed = ["".join(out.text for out in cell.outputs) for cell in made.cells if cell.get("outputs")]
-    assert printed == shown
+    NotebookClient(made, timeout=250, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    outputs = [cell.outputs for cell in made.cells if cell.get("outputs")]
+    if page.stem == "02-data-alone":  # without lines of trainings, whose numbers depend on the machine
+        assert ["".join(out.text for out in printed) for printed in outputs] == shown
+    assert len(outputs) >= len(shown)
 
 
 @pytest.mark.slow
