@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, final
 
-import attrs
 import tensorflow.compat.v1 as tf
 
 from ..callback._callback import StepFetch
@@ -31,9 +30,8 @@ def merge_options(options: Iterable[tf.RunOptions | None]) -> tf.RunOptions | No
 
 
 @final
-@attrs.frozen(eq=False)  # so that a plan can key a cache
 class StepPlan:
-    """The extra fetches of a step: an immutable value, made once for each set of fetches due together.
+    """The extra fetches of a step: a value, made once for each set of fetches that are due together.
 
     Attributes:
         due: the fetches, in the order of the callbacks.
@@ -49,17 +47,10 @@ class StepPlan:
         0.5
     """
 
-    due: tuple[StepFetch, ...]
-    fetches: list[Any] = attrs.field(init=False)
-    options: tf.RunOptions | None = attrs.field(init=False)
-
-    @fetches.default
-    def _default_fetches(self) -> list[Any]:
-        return [fetch.fetches for fetch in self.due]
-
-    @options.default
-    def _default_options(self) -> tf.RunOptions | None:
-        return merge_options(fetch.options for fetch in self.due)
+    def __init__(self, due: tuple[StepFetch, ...]) -> None:
+        self.due = due
+        self.fetches = [fetch.fetches for fetch in due]
+        self.options = merge_options(fetch.options for fetch in due)
 
     def deliver(self, values: Iterable[Any], metadata: tf.RunMetadata | None = None) -> None:
         """Passes fetched values to their receivers.

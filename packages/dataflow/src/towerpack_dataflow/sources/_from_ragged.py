@@ -51,12 +51,12 @@ class DataFromRagged(DataFromList):
         [[5, 6, 7], [8, 9, 0]]
     """
 
-    _lst: _Parts
+    _lst: _RaggedParts
     effect = Effect(steady=True)
 
     def __init__(self, values: Any, offsets: Any, shuffle: bool = True, dtype: Any = None) -> None:
         """Stores references to the arrays, not copies."""
-        super().__init__(_Parts(values, offsets, None if dtype is None else np.dtype(dtype)), shuffle)
+        super().__init__(_RaggedParts(values, offsets, None if dtype is None else np.dtype(dtype)), shuffle)
         self._values = self._lst  # for `repr`, as in other sources
 
     @property
@@ -69,7 +69,7 @@ class DataFromRagged(DataFromList):
         return RaggedRows(self._lst, numbers)
 
 
-class _Parts(Sequence[Any]):
+class _RaggedParts(Sequence[Any]):
     """A sequence of datapoints over components."""
 
     def __init__(self, values: Any, offsets: Any, dtype: np.dtype | None) -> None:
@@ -109,7 +109,7 @@ class RaggedRows(Sequence[Any]):
         numbers: the numbers of these ones.
     """
 
-    def __init__(self, parts: _Parts, numbers: list[int]) -> None:
+    def __init__(self, parts: _RaggedParts, numbers: list[int]) -> None:
         """Stores the numbers."""
         self._parts = parts
         self._numbers = numbers
