@@ -9,7 +9,6 @@ import sys
 from importlib.metadata import metadata
 from pathlib import Path
 
-import charts
 import notebooks
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -26,7 +25,6 @@ def main() -> int:
         (pages / folder).mkdir()
     (pages / "versions.md").write_text(versions(), encoding="utf-8")
     notebooks.write(pages / "tutorials")
-    charts.write(ROOT / "benchmarks" / "RESULTS.md", pages / "pictures")
     for path, name in json.loads((pages / "elsewhere.json").read_text(encoding="utf-8")).items():
         shutil.copy(ROOT / path, pages / f"{name}.md")
     command = ["sphinx-build", "--fail-on-warning", "--keep-going", "--quiet", "--jobs", "2"]

@@ -174,8 +174,9 @@ def test_charts_have_the_figures_of_the_results():
         shown = charts["bars"](chart, results)
         assert [bar.label for bar in shown] == list(chart.rows)
         assert all(0 < bar.least <= bar.median <= bar.most for bar in shown)
-        drawn = charts["svg"](name, chart, shown)
+        drawn = charts["drawn"](name, chart, shown)
         assert all(f"{bar.median:,.0f}</text>" in drawn for bar in shown)
+        assert (SITE.parent / "pictures" / f"chart-{name}.svg").read_text(encoding="utf-8") == drawn
     with pytest.raises(ValueError, match="the results have no row 'SimpleTrainer'"):
         charts["bars"](charts["CHARTS"]["training"], results.replace("  SimpleTrainer  ", "  Trainer  "))
 
