@@ -1,4 +1,4 @@
-"""Draws figures of benchmarks/RESULTS.md as charts: `python docs/site/charts.py` writes them to docs/pictures.
+"""Draws figures of RESULTS.md as charts: `python docs/site/charts.py` writes them to docs/pictures.
 
 README, pages and the landing page of the site show them. A test compares them with the results.
 """
