@@ -13,10 +13,16 @@ def drain(dispatcher):
 
 
 @settings(max_examples=100, deadline=None)
-@given(data=st.data(), stop=st.integers(0, 60), start=st.integers(0, 20), ordered=st.booleans())
-def test_every_datapoint_once_however_workers_answer(data, stop, start, ordered):
+@given(
+    data=st.data(),
+    stop=st.integers(0, 60),
+    start=st.integers(0, 20),
+    ordered=st.booleans(),
+    contiguous=st.sampled_from([1, 7]),
+)
+def test_every_datapoint_once_however_workers_answer(data, stop, start, ordered, contiguous):
     start = min(start, stop)
-    dispatcher = Dispatcher(start, stop, window=5, ordered=ordered)
+    dispatcher = Dispatcher(start, stop, window=5, ordered=ordered, contiguous=contiguous)
     flying, got = [], []
     while not dispatcher.finished:
         if data.draw(st.booleans()) or not flying:
@@ -25,8 +31,10 @@ def test_every_datapoint_once_however_workers_answer(data, stop, start, ordered)
                 flying.append(index_range)
         if flying:
             begin, end = flying.pop(data.draw(st.integers(0, len(flying) - 1)))
-            end = data.draw(st.integers(begin, end)) if data.draw(st.booleans()) else end
-            dispatcher.complete(begin, end, list(range(begin, end)), 1, 1e-5)
+            until = data.draw(st.integers(begin, end)) if data.draw(st.booleans()) else end
+            going_on = begin < until < end and data.draw(st.booleans())
+            dispatcher.complete(begin, until, list(range(begin, until)), 1, 1e-5, going_on=going_on)
+            flying += [(until, end)] * going_on
         got += drain(dispatcher)
     assert (got if ordered else sorted(got)) == list(range(start, stop))
 
@@ -109,3 +117,15 @@ def test_ranges_of_an_earlier_pass_count():
     dispatcher.next_range(others=2)
     assert dispatcher.next_range(others=2) is None
     assert dispatcher.next_range(others=1) is not None
+
+
+def test_contiguous_ranges_end_at_multiples_and_fit_into_the_memory():
+    dispatcher = Dispatcher(3, None, contiguous=10, large=4, budget=800)
+    begin, end = dispatcher.next_range()  # the size is unknown
+    assert (begin, end) == (3, 4)
+    dispatcher.complete(begin, end, ["x"], 10, 1.0)
+    assert [dispatcher.next_range() for _ in range(3)] == [(4, 10), (10, 20), (20, 30)]
+    assert Dispatcher(0, None, contiguous=10).length == 1
+    small = Dispatcher(0, None, contiguous=10, large=4, budget=240)
+    small.task_size.learn(1, 1.0, 10)
+    assert small.length == 3

@@ -208,7 +208,12 @@ class ParallelFlow(ProxyDataFlow):
             done=done,
             longest=longest,
             work=self._work,
+            contiguous=1 if longest else self._contiguous(),
         )
+
+    def _contiguous(self) -> int:
+        """Returns how many consecutive datapoints one worker should make."""
+        return 1
 
 
 def close_below(flow: DataFlow) -> None:

@@ -15,6 +15,7 @@ from ..flow._flow_state import load_marks
 from ..flow._tree_fingerprint import known_length
 from ..flow._user_code import drain
 from ..operators._repeat import RepeatedData
+from ._contiguous_ranges import contiguous
 from ._delivery_log import DeliveryLog, OrderedLog, SkippingLog, UnorderedLog
 from ._parallel_flow import ErrorCounts, ParallelFlow
 
@@ -90,7 +91,13 @@ class ParallelRunner(ParallelFlow):
         from .worker._read_tasks import ReadTaskHandler
 
         flow = RepeatedData(self.ds, -1) if self._replicate else self.ds
-        return ReadTaskHandler(flow, self._options.on_error, replicates=self._replicate)
+        handler = ReadTaskHandler(flow, self._options.on_error, replicates=self._replicate)
+        handler.goes_on = self._contiguous() > 1
+        return handler
+
+    def _contiguous(self) -> int:
+        workers = self._worker_count
+        return contiguous(self.ds, workers) if workers and self.ds.addressable and not self._replicate else 1
 
     def _read(self, epoch: Epoch, start: int, stop: int | None) -> Iterator[Any]:
         if self._replicate:

@@ -16,12 +16,15 @@ from towerpack_dataflow import (
     BatchError,
     ChunkShuffle,
     DataFromList,
+    MultiProcessRunner,
     ParquetData,
     ParquetSerializer,
     RepeatedData,
     ShardData,
     StorageError,
 )
+from towerpack_dataflow.runtime._contiguous_ranges import contiguous
+from towerpack_dataflow.runtime.pool._dispatcher import Dispatcher
 from towerpack_dataflow.testing import check_dataflow, same
 
 COUNT, GROUP = 23, 5
@@ -162,6 +165,29 @@ def test_chunks_are_read_once(path, monkeypatch):
     numbers = [number for batch in BatchData(flow, 4, remainder=True) for number in batch["byte"].tolist()]
     assert sorted(numbers) == list(range(COUNT))
     assert sorted(read) == list(range(5))
+
+
+@pytest.mark.parametrize(("shuffle", "length"), [(False, 10), (ChunkShuffle(2), 20), (True, 1)])
+def test_a_worker_reads_whole_row_groups(tmp_path, monkeypatch, shuffle, length):
+    """Batches of 4 groups, or of 4 windows of them, once the size of a batch is known."""
+    path = tmp_path / "table.parquet"
+    parquet.write_table(pa.table({"x": np.arange(5000)}), path, row_group_size=50)
+    flow, same_flow = (BatchData(ParquetData(path, shuffle=shuffle), 20) for _ in "ab")
+    ranges, next_range = [], Dispatcher.next_range
+
+    def noted(self, *arguments):
+        found = next_range(self, *arguments)
+        ranges.append(found or (0, 0))
+        return found
+
+    monkeypatch.setattr(Dispatcher, "next_range", noted)
+    with MultiProcessRunner(flow, 2) as runner:
+        for each in (runner, same_flow):
+            each.seed(3)
+            each.load_state_dict({**each.state_dict(), "index": 33})
+        assert same(list(runner), list(same_flow))
+    assert all(end % length == 0 or end in {250, begin + 1} for begin, end in ranges)
+    assert contiguous(ShardData(flow, 1, 5), 2) == min(length // 5, 6) or length == 1
 
 
 def test_a_changed_file_is_noticed(path, tmp_path):

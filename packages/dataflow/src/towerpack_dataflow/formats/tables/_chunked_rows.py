@@ -148,6 +148,7 @@ def row_maker(names: Sequence[str]) -> Callable[..., dict[str, Any]]:
 _Converted = TypeVar("_Converted")
 
 ROWS_AT_A_TIME = 4096  # rows to convert to Python at a time in sequential reads; Arrow's values are smaller
+_DECODED = 4  # chunks, or windows of chunks, to decode by one worker
 _ROWS_OF_ARRAYS = 2**16  # rows to convert to arrays at a time
 
 
@@ -176,6 +177,7 @@ class ChunkedRows(OpenedRecords):
     """
 
     _kind: ClassVar[str]  # name of a chunk in messages
+    decoded: ClassVar[bool] = False  # whether reading a row decodes its chunk
 
     def __init__(self, path: URL, columns: Sequence[str] | None, keep: int) -> None:
         """Reads the schema and the sizes of the chunks and closes the file."""
@@ -414,6 +416,13 @@ class ChunkedFlow(RecordFlow):
         self._window = shuffle.window if isinstance(shuffle, ChunkShuffle) else 0
         kept = max(self._window, 1) if keep[1] is None else arguments.count(keep[0], keep[1])
         super().__init__(make(kept), True if self._window else arguments.flag("shuffle", shuffle))
+
+    @property
+    def _decoded_together(self) -> int:
+        """The number of rows for one worker; the chunks at the ends of its rows may be decoded twice."""
+        if not self._lst.decoded or (self._shuffle and not self._window):
+            return 0
+        return int(self._lst.sizes.mean() * _DECODED * max(self._window, 1)) if len(self._lst) else 0
 
     def identity(self) -> dict[str, bool | int | str]:
         """Returns the order and its window."""

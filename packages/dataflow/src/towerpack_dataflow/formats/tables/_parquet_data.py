@@ -69,6 +69,7 @@ class _ParquetRows(ChunkedRows):
     """Rows of a Parquet file."""
 
     _kind = "row group"
+    decoded = True
 
     def _described(self, stored: StoredFile) -> tuple[Any, list[int]]:
         file = opened_parquet(stored)

@@ -64,6 +64,7 @@ class Dispatcher(Generic[T]):
         done: ranges `(begin, end)` after `start` already delivered to the consumer.
         longest: the largest number of datapoints in a range; `None` for as many as justify a message.
         work: seconds of work that justify a message.
+        contiguous: number of datapoints that one worker should make; ranges end at its multiples.
     """
 
     def __init__(
@@ -78,8 +79,10 @@ class Dispatcher(Generic[T]):
         done: Iterable[tuple[int, int]] = (),
         longest: int | None = None,
         work: float = _WORK,
+        contiguous: int = 1,
     ) -> None:
         """Starts with nothing handed out."""
+        self._contiguous = contiguous
         self._stop = stop
         self._window = window
         self._large = large
@@ -135,6 +138,15 @@ class Dispatcher(Generic[T]):
         return self._ready_bytes + sum(self._flying.values()) * self.task_size.bytes
 
     @property
+    def length(self) -> int:
+        """The number of datapoints in a range."""
+        count, size = self.task_size.count, self.task_size.bytes
+        if count >= self._contiguous or not size:
+            return max(count - count % self._contiguous, 1)
+        fitting = self._budget / (2 * self._large * size)
+        return max(count, int(min(self._contiguous, fitting)))
+
+    @property
     def under_way(self) -> int:
         """Number of ranges in progress or ready."""
         return len(self._flying) + len(self._ready)
@@ -148,13 +160,13 @@ class Dispatcher(Generic[T]):
         """
         if self._rests:
             begin, rest = heapq.heappop(self._rests)
-            end = min(begin + self.task_size.count, rest)
+            end = min(self._end(begin), rest)
             if end < rest:
                 heapq.heappush(self._rests, (end, rest))
         elif self.exhausted or not self._room(self._budget if budget is None else budget, others):
             return None
         else:
-            begin, end = self._fresh, self._fresh + self.task_size.count
+            begin, end = self._fresh, self._end(self._fresh)
             if self._stop is not None:
                 end = min(end, self._stop)
             self._fresh = end
@@ -212,6 +224,10 @@ class Dispatcher(Generic[T]):
         self._ready.clear()
         self._ready_bytes = 0
         self.end_at(-1)
+
+    def _end(self, begin: int) -> int:
+        length = self.length
+        return begin + length - (begin % length if self._contiguous > 1 else 0)
 
     def _room(self, budget: int, others: int) -> bool:
         under_way = self.under_way

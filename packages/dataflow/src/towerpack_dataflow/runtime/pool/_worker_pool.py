@@ -240,8 +240,8 @@ class WorkerPool:
                 self._assign(this, begin, end, inputs)
 
     def _has_room(self, this: ActivePass) -> bool:
-        task_size = this.dispatcher.task_size
-        depth = min(max(_QUEUED / max(task_size.seconds * task_size.count, 1e-9), _FEWEST), _MOST)
+        seconds = this.dispatcher.task_size.seconds * this.dispatcher.length
+        depth = min(max(_QUEUED / max(seconds, 1e-9), _FEWEST), _MOST)
         worker = self._group.least_busy(this.pinned)
         return (
             worker is not None and worker.load < int(depth) and not (this.pinned is None and is_stuck(worker))

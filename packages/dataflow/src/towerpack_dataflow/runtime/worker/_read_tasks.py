@@ -36,11 +36,16 @@ class ReadTaskHandler(TaskHandler):
         flow: the flow.
         on_error: see `TaskHandler`.
         replicates: whether each worker reads the whole flow.
+
+    Attributes:
+        goes_on: whether a worker continues with the rest of a range of which it has sent a part, also if
+            others could take it.
     """
 
     def __init__(self, flow: DataFlow, on_error: str, *, replicates: bool = False) -> None:
         """Stores the flow."""
         super().__init__(on_error)
+        self.goes_on = False
         self.divides = replicates or flow.addressable
         self._flow = flow
         self._steady = is_steady(flow)
@@ -104,13 +109,16 @@ class ReadTaskHandler(TaskHandler):
         position, skipped, failed_at, failure = read_range[1:]
         retried = len(failed_at) if self.on_error == "retry" else 0
         seconds = perf_counter() - clock
-        going_on = before is not None and position < end and not this.ended and failure is None
+        in_turn = before is not None or self.goes_on
+        going_on = in_turn and position < end and not this.ended and failure is None
         marks = None if before is None else marks_throughout(before, this.marks())
         result = TaskResult(number, begin, position, seconds, this.ended, going_on, marks)
         if this.spec.addressable and not self._flow.addressable:
             marks = this.marks() if not this.lost else None
             this.lost = True
-            return result._replace(end=begin, ended=False, unexpected_drop=True, marks=marks), []
+            return result._replace(
+                end=begin, ended=False, going_on=False, unexpected_drop=True, marks=marks
+            ), []
         final = this.marks() if this.ended and before is not None else None
         return (
             result._replace(final_marks=final, skipped=tuple(skipped), retried=retried, failure=failure),
