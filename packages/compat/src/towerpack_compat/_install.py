@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import builtins
 import functools
-import importlib
 import operator
 import os
 import sys
@@ -21,7 +20,7 @@ from towerpack_dataflow.augment import CropTransform, ImageAugmentor
 
 from ._dry_run import dry_run_steps, open_no_windows
 from ._finder import VERSION, TensorpackFinder, refuse_the_real_one
-from ._old_numpy import add_to_numpy
+from ._old_arrays import add_to_numpy, add_to_scipy
 
 __all__ = ["add_to_augmentors", "add_to_flows", "install", "is_of_user"]
 
@@ -98,7 +97,7 @@ def _import_for_users(
         return import_for_user(name, fromlist or ())
     found = _import(name, globals, locals, fromlist or (), level)
     if package == "scipy" and is_of_user(globals):
-        importlib.import_module("towerpack_compat._old_scipy")
+        add_to_scipy()
     return found
 
 
