@@ -26,6 +26,8 @@ Times = tuple[float, float]
 
 RESIDENT, FLOW, MAPPED = "trainer, a batch in the graph", "trainer, flow over arrays", "trainer, mapped list"
 BARE_MAPPED = "the mapped list alone"
+EVALUATED, PREDICTED = "InferenceRunner, flow over arrays", "SimpleDatasetPredictor, flow over arrays"
+FORWARD = "the forward pass, a batch in the graph"
 JAX, JAX_SCAN = "JAX, a jitted step, NumPy batches", "JAX, an epoch in lax.scan"
 TORCH = "PyTorch, fused Adam"
 
@@ -79,9 +81,11 @@ def our_flows() -> dict[str, Callable[[], Times]]:
     import tensorflow.compat.v1 as tf
     from loop import mlp_cost, mlp_inputs
 
-    from towerpack_callbacks import Callback
-    from towerpack_inputsource import TensorInput
-    from towerpack_trainers import ModelDesc, SimpleTrainer, TrainConfig
+    from towerpack_callbacks import Callback, CallbackFactory, InferenceRunner, ScalarStats
+    from towerpack_dataflow import BatchData, DataFromArrays
+    from towerpack_inputsource import TensorInput, fast_callable
+    from towerpack_trainers import ModelDesc, SimpleTrainer, TrainConfig, default_session_config
+    from towerpack_trainers.predict import PredictConfig, SimpleDatasetPredictor
 
     class MLP(ModelDesc):
         def inputs(self):
@@ -100,22 +104,24 @@ def our_flows() -> dict[str, Callable[[], Times]]:
         def __init__(self) -> None:
             self.seconds: list[tuple[float, float]] = []
 
-        def _before_epoch(self) -> None:
+        def begin(self, _: object = None) -> None:
             self._begin = time.perf_counter(), time.process_time()
 
-        def _after_epoch(self) -> None:
+        def end(self, _: object = None) -> None:
             wall, cpu = self._begin
             self.seconds.append((time.perf_counter() - wall, time.process_time() - cpu))
 
-    def training(**data) -> Times:
-        watch = Watch()
+        _before_epoch, _after_epoch = begin, end
+
+    def training(watch=None, callbacks=None, steps: int = STEPS, **data) -> Times:
+        watch = watch or Watch()
         with tempfile.TemporaryDirectory() as log_dir, on_screen():
             config = TrainConfig(
                 model=MLP(),
-                callbacks=[watch],
+                callbacks=callbacks or [watch],
                 extra_callbacks=[],
                 monitors=[],
-                steps_per_epoch=STEPS,
+                steps_per_epoch=steps,
                 max_epoch=EPOCHS,
                 log_dir=log_dir,
                 **data,
@@ -129,11 +135,42 @@ def our_flows() -> dict[str, Callable[[], Times]]:
         steps = len(flow) * max(1, STEPS // len(flow) // 10)
         return timed(lambda: [None for _ in range(steps // len(flow)) for _ in flow], steps)
 
+    def whole_pass():
+        """A flow with a batch for each step."""
+        images, labels = (np.resize(each, (STEPS * BATCH, *each.shape[1:])) for each in examples())
+        return BatchData(DataFromArrays([images, labels], shuffle=False), BATCH)
+
+    def evaluated() -> Times:
+        watch = Watch()
+        begin, end = CallbackFactory(trigger=watch.begin), CallbackFactory(trigger=watch.end)
+        runner = InferenceRunner(whole_pass(), ScalarStats("cost"))
+        return training(watch, [begin, runner, end], steps=1, data=TensorInput(lambda: mlp_inputs(tf)))
+
+    def predicted() -> Times:
+        config = PredictConfig(
+            tower_func=lambda x, y: mlp_cost(tf, x, y), input_signature=MLP().inputs(), output_names=["cost"]
+        )
+        with SimpleDatasetPredictor(config, whole_pass()) as predictor:
+            return timed(lambda: sum(1 for _ in predictor.get_result()))
+
+    def forward() -> Times:
+        with tf.Graph().as_default(), tf.variable_scope("", use_resource=True):
+            cost = mlp_cost(tf, *mlp_inputs(tf))
+            with tf.Session(config=default_session_config()) as session:
+                session.run(tf.global_variables_initializer())
+                # The faster way for a small network: in the calling thread.
+                options = tf.RunOptions(inter_op_thread_pool=-1)
+                call = fast_callable(session, fetches=[cost], options=options)
+                return timed(lambda: [call() for _ in range(STEPS)])
+
     return {
         RESIDENT: lambda: training(data=TensorInput(lambda: mlp_inputs(tf))),
         FLOW: lambda: training(dataflow=flow_over_arrays()),
         MAPPED: lambda: training(dataflow=mapped_list()),
         BARE_MAPPED: alone,
+        EVALUATED: evaluated,
+        PREDICTED: predicted,
+        FORWARD: forward,
     }
 
 

@@ -361,7 +361,7 @@ def main() -> None:
 def judge_flows(verdicts: _verdicts.Verdicts, figures: _rounds.Figures) -> None:
     """Compares the trainings that read from flows, by steps per second."""
     names = _loop_flows
-    print("steps/s of a trainer that reads from a flow / of another training; processor time beside it above")
+    print("steps/s from a flow / of another subject; processor time beside it above")
     for ours, other, least in [
         (names.FLOW, names.RESIDENT, 0.8),
         (names.FLOW, names.JAX, 1.3),
@@ -369,6 +369,8 @@ def judge_flows(verdicts: _verdicts.Verdicts, figures: _rounds.Figures) -> None:
         (names.FLOW, names.TORCH, 3),
         (names.FLOW, "Keras fit, steps_per_execution=100", 4),
         (names.MAPPED, names.BARE_MAPPED, 0.8),
+        (names.EVALUATED, names.FORWARD, 0.8),
+        (names.PREDICTED, names.FORWARD, 0.8),
     ]:
         if other not in figures:
             continue
