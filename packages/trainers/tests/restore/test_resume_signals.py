@@ -84,7 +84,7 @@ def test_after_the_last_step_it_ends_by_the_signal(configure, tmp_path):
 def test_without_a_saver_it_logs_a_warning(configure, caplog):
     with pytest.raises(SystemExit):
         SimpleTrainer(configure(callbacks=[Send("_trigger_step", 3)])).train()
-    assert "There is no ModelSaver among the callbacks, so nothing is saved." in caplog.text
+    assert "Nothing is saved: there is no towerpack_callbacks.ModelSaver among the callbacks." in caplog.text
 
 
 def test_in_an_evaluation(kit, configure, tmp_path):

@@ -203,7 +203,9 @@ def test_without_a_request_the_loop_continues(caplog):
 def test_a_signal_ends_it(number, kind, caplog):
     with pytest.raises(kind):
         follow(number)
-    assert caplog.messages == ["There is no ModelSaver among the callbacks, so nothing is saved."]
+    assert caplog.messages == [
+        "Nothing is saved: there is no towerpack_callbacks.ModelSaver among the callbacks."
+    ]
 
 
 def test_no_warning_for_a_process_that_does_not_save(caplog):

@@ -292,7 +292,9 @@ class StopRequests:
             return
         with self.signals.saving():
             if not save_now(self.callbacks) and self.is_chief:
-                _log.warning("There is no ModelSaver among the callbacks, so nothing is saved.")
+                _log.warning(
+                    "Nothing is saved: there is no towerpack_callbacks.ModelSaver among the callbacks."
+                )
         raise self.signals.exception()
 
 
