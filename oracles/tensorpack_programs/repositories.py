@@ -69,7 +69,7 @@ def _result(checkout: Path, entry: Mapping[str, Any], folder: Path) -> str:
     places = {"data": data, "copy": copy}
     place = copy / entry.get("folder", ".")
     for file, before, after in entry.get("settings", ()):
-        text = (place / file).read_text()
+        text = (place / file).read_text() if (place / file).is_file() else ""
         if before not in text:
             return f"{file} has no {before!r}"
         (place / file).write_text(text.replace(before, after.format(**places)))
