@@ -3,15 +3,17 @@
     python oracles/tensorpack_programs/first_step.py /path/to/examples PYTHON [--ours PYTHON] [--only mnist]
 
 PYTHON is the interpreter of an environment with Tensorpack 0.11, which `oracles/tensorpack_values/run.py`
-makes; `--ours` names that of towerpack-compat, best one with the same TensorFlow. Each program runs unchanged
-in both, on made data, until its first step. All variables then get values drawn by their names. The inputs
-and the random numbers are the first ones of Tensorpack. Costs, outputs of layers and gradients of the first
-training tower are compared by name; of a program that only predicts, the outputs of its first prediction.
+makes; `--ours` names that of towerpack-compat, best one with the same TensorFlow. Each program runs in both,
+on made data and with the settings of programs.toml, until its first step. All variables then get values drawn
+by their names. The inputs and the random numbers are the first ones of Tensorpack. Costs, outputs of layers
+and gradients of the first training tower are compared by name; of a program that only predicts, the outputs
+of its first prediction. A program that asks for GPUs sees them in both, and its ops run on the CPU.
 
 "equal" means that no element is off by more than 1e-5 of the largest one of its array. "within rounding"
 means that some are, but no array by more than three times the difference of Tensorpack from itself when all
-weights change by 1e-6 of their values: a gradient jumps where a ReLU changes sides. The exit status is 1 if a
-program differs.
+weights change by 1e-6 of their values: a gradient jumps where a ReLU changes sides. "not comparable" is a
+program that computes no step, or fails in Tensorpack, for the reason in programs.toml. The exit status is 1
+if a program differs, or fails for another reason.
 """
 
 from __future__ import annotations
@@ -108,6 +110,7 @@ def _run(command: list[Any], prepared: Prepared, output: Path, settings: dict[st
         "TF_ENABLE_ONEDNN_OPTS": "1",  # without it, TensorFlow 2.17 cannot dilate or split convolutions
         # TensorFlow makes these threads at its first session; a sum over parts rounds by their number.
         "TF_NUM_INTRAOP_THREADS": "1",
+        "TENSORPACK_SERIALIZE": "msgpack",  # of the made databases
         **os.environ,
         "CUDA_VISIBLE_DEVICES": "",
         **prepared.settings,

@@ -104,8 +104,10 @@ def prepare_program(
     place = runs / re.sub("[/#]", "-", name)
     place.mkdir(parents=True, exist_ok=True)
     marks, inside, migrated = 0, name.partition("/")[0], folder / "programs"
-    if "settings" in program:
-        examples = _with_settings(examples / inside, folder / "settings" / place.name, program["settings"])
+    settings = [*program.get("settings", ()), *program.get(way, ())]
+    if settings:
+        target = folder / "settings" / f"{place.name}-{FOLDERS[way]}"
+        examples = _with_settings(examples / inside, target, settings)
         migrated = examples / "migrated"
     if way == "after migrate":
         marks = _migrate(examples / inside, migrated / inside)
@@ -116,8 +118,8 @@ def prepare_program(
     )
     command = [str(examples / name.partition("#")[0]), *arguments]
     said = _make_weights(made, command, place, data)
-    settings = {"CUDA_VISIBLE_DEVICES": program["gpus"]} if "gpus" in program else {}
-    return Prepared(program.get("python", []), command, place, data, settings, marks, said)
+    environment = {"CUDA_VISIBLE_DEVICES": program["gpus"]} if "gpus" in program else {}
+    return Prepared(program.get("python", []), command, place, data, environment, marks, said)
 
 
 def _result(name: str, program: Mapping[str, Any], examples: Path, folder: Path, way: str) -> tuple[str, str]:
@@ -139,9 +141,10 @@ def _with_settings(source: Path, target: Path, settings: list[list[str]]) -> Pat
     """Copies a folder of examples into another one, with other values of settings."""
     shutil.copytree(source, target / source.name, dirs_exist_ok=True)
     for file, before, after in settings:
-        text = (source / file).read_text()
+        copy = target / source.name / file
+        text = copy.read_text()
         assert before in text, (file, before)
-        (target / source.name / file).write_text(text.replace(before, after))
+        copy.write_text(text.replace(before, after))
     return target
 
 
