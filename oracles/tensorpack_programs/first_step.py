@@ -94,7 +94,8 @@ def _record(name: str, prepared: Prepared, interpreter: str, **settings: str) ->
     """Records the first step in a file, and returns the program's last line if there is none."""
     file = prepared.place / f"{name}.npz"
     file.unlink(missing_ok=True)
-    shutil.rmtree(prepared.place / "train_log", ignore_errors=True)
+    for folder in filter(Path.is_dir, list(prepared.place.iterdir())):
+        shutil.rmtree(folder)  # logs and exports of the last run
     theirs = prepared.place / "Tensorpack.npz"
     command = [interpreter, *prepared.python, HERE / "record_step.py", theirs, file, *prepared.command]
     said = _run(command, prepared, file.with_suffix(".txt"), settings)

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 import old_contrib
+import tensorflow as tf  # TensorFlow 1's interface, by `prepare` of compute.py
+from tensorflow.python.framework import graph_util
 
 __all__ = ["prepare_tensorpack"]
 
@@ -17,6 +19,8 @@ __all__ = ["prepare_tensorpack"]
 def prepare_tensorpack() -> None:
     """Prepares this process, whose module `tensorflow` has TensorFlow 1's interface, and its children."""
     old_contrib.install()
+    # Its export takes the function from a module that had it.
+    vars(graph_util).update(convert_variables_to_constants=tf.graph_util.convert_variables_to_constants)
     os.environ["PYTHONPATH"] += f"{os.pathsep}{Path(__file__).parent / 'workers'}"
     _without_downloads()
     _with_layouts()
@@ -38,7 +42,6 @@ def _without_downloads() -> None:
 
 def _with_layouts() -> None:
     """Lets TensorFlow convert the layout NCHW, as towerpack-compat does: so the kernels are the same."""
-    import tensorflow as tf
     from tensorflow.core.protobuf.rewriter_config_pb2 import RewriterConfig
 
     first = tf.Session.__init__
@@ -62,7 +65,6 @@ class _Blob:
 
 def _with_gpus() -> None:
     """Makes Tensorpack count the GPUs of CUDA_VISIBLE_DEVICES, as a dry run of towerpack-compat does."""
-    import tensorflow as tf
     from tensorpack.callbacks import GPUUtilizationTracker
     from tensorpack.utils import gpu
 
