@@ -60,6 +60,7 @@ from .monitors import (
     ScalarPrinter,
     TFEventWriter,
 )
+from .monitors._console import ProgressBar
 from .nonfinite import TerminateOnNaN
 from .profile import (
     EstimatedTimeLeft,
@@ -70,7 +71,6 @@ from .profile import (
     TensorBoardProfiler,
     ThroughputTracker,
 )
-from .profile._training_progress import ProgressBar
 from .stopping import (
     CollapseAlarm,
     EarlyStopping,

@@ -6,6 +6,7 @@ import difflib
 import logging
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from html import escape
 from pathlib import Path
 from typing import Any, final
 
@@ -23,6 +24,7 @@ from ._step_plan import StepPlan, as_run_args, merge_options
 
 __all__ = [
     "Callbacks",
+    "Report",
     "announce_console_statistics",
     "check_statistics",
     "explain_callbacks",
@@ -480,6 +482,14 @@ def _describe_missing(name: str, consumer: Callback, later: Sequence[Callback], 
     )
 
 
+@final
+class Report(str):
+    """Text that a notebook shows line by line."""
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(self)}</pre>"
+
+
 def explain_callbacks(callbacks: Iterable[Callback]) -> str:
     """Describes the actions and periods of callbacks, in the order they run; they must be set up.
 
@@ -494,7 +504,7 @@ def explain_callbacks(callbacks: Iterable[Callback]) -> str:
     for number, callback in enumerate(callbacks, 1):
         lines.append(f"{number:3}. {callback}")
         lines += [f"       {fact}" for fact in _facts(callback)]
-    return "\n".join(lines)
+    return Report("\n".join(lines))
 
 
 def _facts(callback: Callback) -> Iterable[str]:

@@ -1,27 +1,116 @@
-"""The console and the log file: statistics, and the summary line of an epoch."""
+"""The console and the log file: the line of an epoch, its progress, and messages.
+
+The console is a terminal, a notebook, or a file or a pipe.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import importlib.util
+import io
 import logging
+import os
 import re
 import shlex
+import shutil
 import sys
+import textwrap
 import time
 from collections.abc import Callable, Mapping, Sequence
+from html import escape
+from itertools import islice
 from pathlib import Path
-from typing import NamedTuple, final
+from typing import Any, NamedTuple, final
 
-from ..callback._every import LoopState, describe_seconds
+from tqdm import tqdm
+
+from ..callback._callback import Callback, StepFetch
+from ..callback._every import Every, LoopState, describe_seconds
 from ..summaries._add_summary import is_of_input
+from ..summaries._summary_callbacks import MovingAverageSummary
 from ..writing._line_file import LOG, LineFile, cut_lines_after, prepare_lines
-from ..writing._screen import NotebookTable, is_in_notebook, print_line
 from ._monitors import Monitor
 
-__all__ = ["EpochLine", "LogFile", "ScalarPrinter"]
+__all__ = ["EpochLine", "LogFile", "ProgressBar", "ScalarPrinter"]
 
 
 # A run that ends sooner shows no remaining time.
 _FEWEST_SECONDS_LEFT = 60.0
+_CYAN, _PLAIN = "\033[36m", "\033[0m"
+_MOST_ROWS = 100
+_SECONDS, _SECONDS_IN_A_FILE = 0.2, 30.0
+_MOST_AVERAGES = 3  # more would leave no space for the bar
+
+
+def is_in_notebook() -> bool:
+    """Whether IPython runs this process as the kernel of a notebook."""
+    ipython = sys.modules.get("IPython")
+    return ipython is not None and hasattr(ipython.get_ipython(), "kernel")
+
+
+def has_colours() -> bool:
+    """Whether standard error is a terminal with colours; the variable `NO_COLOR` turns them off."""
+    return sys.stderr.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def print_line(text: str, title: str = "") -> None:
+    """Prints lines to standard error, above a progress bar; a notebook has them as ordinary output.
+
+    On a terminal, lines are wrapped at spaces, and never at non-breaking ones.
+
+    Args:
+        text: the lines.
+        title: the beginning of the text that has a colour.
+    """
+    stream = sys.stdout if is_in_notebook() else sys.stderr
+    if stream.isatty():
+        text = "\n".join(map(_wrapped, text.split("\n")))
+        if title and has_colours() and text.startswith(title):
+            text = f"{_CYAN}{title}{_PLAIN}{text[len(title) :]}"
+    # By tqdm, so that a progress bar is redrawn below the line.
+    tqdm.write(text.replace("\xa0", " "), file=stream)
+
+
+def _wrapped(line: str) -> str:
+    return textwrap.fill(
+        line,
+        shutil.get_terminal_size().columns,
+        subsequent_indent="  ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+@final
+class NotebookTable:
+    """A table in the output of a notebook's cell that grows by a row; it shows the last hundred rows."""
+
+    def __init__(self) -> None:
+        """Shows nothing before the first row."""
+        self._rows: list[Mapping[str, str]] = []
+        self._handle: Any = None
+
+    def add(self, row: Mapping[str, str]) -> None:
+        """Adds a row, given by its columns."""
+        from IPython.display import display
+
+        self._rows = [*self._rows, row][-_MOST_ROWS:]
+        shown = {"text/html": self._html(), "text/plain": "\n".join(map(_plain, self._rows))}
+        if self._handle is None:
+            self._handle = display(shown, raw=True, display_id=True)  # type: ignore[no-untyped-call]
+        else:
+            self._handle.update(shown, raw=True)
+
+    def _html(self) -> str:
+        columns = dict.fromkeys(name for row in self._rows for name in row)
+        head = "".join(f"<th>{escape(name)}</th>" for name in columns)
+        rows = ("".join(f"<td>{escape(row.get(name, ''))}</td>" for name in columns) for row in self._rows)
+        body = "".join(f"<tr>{row}</tr>" for row in rows)
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _plain(row: Mapping[str, str]) -> str:
+    return "  ".join(f"{name} {value}" for name, value in row.items())
 
 
 @final
@@ -172,6 +261,154 @@ class ScalarPrinter(Monitor):
             print_line(epoch.line("\xa0"), epoch.title)
         else:
             self._table.add(epoch.row())
+
+
+@final
+class _Bar(tqdm):  # type: ignore[type-arg]
+    """A tqdm bar without a monitor thread, which would outlive the training."""
+
+    monitor_interval = 0
+
+
+def _notebook_bar() -> type[tqdm[Any]]:
+    if importlib.util.find_spec("ipywidgets") is None:
+        return _Bar
+    from tqdm.notebook import tqdm_notebook
+
+    return type("_NotebookBar", (tqdm_notebook,), {"monitor_interval": 0})
+
+
+@final
+class _Lines(io.TextIOBase):
+    """Standard error without a terminal: each state of the bar becomes a new line."""
+
+    def write(self, text: str) -> int:
+        if shown := text.strip():
+            sys.stderr.write(f"{shown}\n")
+        return len(text)
+
+    def flush(self) -> None:
+        sys.stderr.flush()
+
+
+@final
+class ProgressBar(Callback):
+    """Shows each epoch's progress, with tqdm, on standard error.
+
+    Log lines are printed above the bar. In a notebook the bar is a widget, or text without `ipywidgets`. If
+    standard error is neither of them, an epoch longer than half a minute prints a line every half minute
+    instead of a bar.
+
+    Args:
+        names: one or more names of scalar tensors to show next to the bar.
+        every_k_steps: the period of fetching them.
+        averages: the callback with the moving averages of the run, of which the bar shows the first three. It
+            reads them when it is redrawn, so they add no work to a step.
+
+    Example:
+        >>> extra_callbacks = [ProgressBar(["cost", "accuracy"])]  # for TrainConfig(extra_callbacks=...)
+    """
+
+    def __init__(
+        self,
+        names: str | Sequence[str] = (),
+        every_k_steps: int = 10,
+        *,
+        averages: MovingAverageSummary | None = None,
+    ) -> None:
+        self._averages = averages
+        self._names = (names,) if isinstance(names, str) else tuple(names)
+        self._every = Every(steps=every_k_steps)
+        self._tensors: list[Any] = []
+        self._bar: tqdm[Any] | None = None
+        self._logs = contextlib.ExitStack()
+
+    def _setup_graph(self) -> None:
+        self._tensors = self.trainer.get_tensors(self._names)
+        self._fetched: dict[str, float] = {}
+
+    def step_fetches(self) -> Sequence[StepFetch]:
+        return [StepFetch(self._tensors, self._show, self._every)] if self._tensors else []
+
+    def _show(self, values: list[float]) -> None:
+        if self._bar is not None:
+            self._fetched = dict(zip(self._names, values))
+
+    def _before_epoch(self) -> None:
+        loop = self.trainer.loop
+        first = loop.starting_step if loop.epoch_num == loop.starting_epoch else 0
+        end = "" if loop.max_epoch is None else f"/{loop.max_epoch}"
+        title = f"epoch {loop.epoch_num}{end}"
+        if self._bar is not None:  # in a notebook
+            self._bar.reset(loop.steps_per_epoch)
+            self._bar.set_description(title, refresh=False)
+            return
+        if is_in_notebook():
+            bar = _notebook_bar()
+            options: dict[str, Any] = {"file": sys.stdout, "leave": False}
+        else:
+            bar, options = _Bar, self._options_outside_notebooks()
+        self._bar = bar(
+            desc=title,
+            total=loop.steps_per_epoch,
+            initial=first,
+            unit="step",
+            mininterval=0,  # our period limits updates
+            miniters=1,
+            **options,
+        )
+
+    def _options_outside_notebooks(self) -> dict[str, Any]:
+        # Its import warns in a notebook without ipywidgets.
+        from tqdm.contrib.logging import logging_redirect_tqdm
+
+        self._logs.enter_context(logging_redirect_tqdm(_loggers_of_consoles(), _Bar))
+        if not sys.stderr.isatty():
+            return {"file": _Lines(), "delay": _SECONDS_IN_A_FILE, "leave": False}
+        return {"file": sys.stderr, "dynamic_ncols": True, "colour": "green" if has_colours() else None}
+
+    def step_period(self) -> Every:
+        return Every(seconds=_SECONDS if is_in_notebook() or sys.stderr.isatty() else _SECONDS_IN_A_FILE)
+
+    def _trigger_step(self) -> None:
+        if self._bar is not None:
+            shown = {
+                name: f"{value:.4g}" for name, value in {**self._fetched, **self._read_averages()}.items()
+            }
+            self._bar.set_postfix(shown, refresh=False)
+            self._bar.update(self.trainer.loop.local_step + 1 - self._bar.n)
+
+    def _read_averages(self) -> dict[str, float]:
+        if self._averages is None:
+            return {}
+        averages = self._averages.averages().items()
+        return dict(islice((item for item in averages if not is_of_input(item[0])), _MOST_AVERAGES))
+
+    def _after_epoch(self) -> None:
+        self._trigger_step()
+        if not is_in_notebook():  # where one bar serves all epochs
+            self._close()
+
+    def _after_train(self) -> None:
+        self._close()
+
+    def _close(self) -> None:
+        if self._bar is not None:
+            self._bar.close()
+            self._bar = None
+        self._logs.close()
+
+
+def _loggers_of_consoles() -> list[logging.Logger]:
+    """Returns the loggers that would write into the bar, including the root with its last-resort handler."""
+    named = [
+        logger for logger in logging.root.manager.loggerDict.values() if isinstance(logger, logging.Logger)
+    ]
+    streams = {sys.stdout, sys.stderr}
+    return [
+        logging.root,
+        *(logger for logger in named if any(getattr(h, "stream", None) in streams for h in logger.handlers)),
+    ]
 
 
 _LOGGERS = tuple(

@@ -1,4 +1,4 @@
-"""Writes files: atomically, line by line, and in the background; prints lines for people."""
+"""Writes files: atomically, line by line, and in the background."""
 
 from ._atomic_write import atomic_write, replace_directory, sync, write_archive
 from ._line_file import (
@@ -17,7 +17,6 @@ from ._line_file import (
     prepare_lines,
     write_picture,
 )
-from ._screen import NotebookTable, Report, print_line
 
 __all__ = [
     "ENVIRONMENT",
@@ -28,15 +27,12 @@ __all__ = [
     "BackgroundWriter",
     "Batches",
     "LineFile",
-    "NotebookTable",
-    "Report",
     "atomic_write",
     "cut_lines_after",
     "cut_pictures_after",
     "encode_png",
     "find_pictures",
     "prepare_lines",
-    "print_line",
     "replace_directory",
     "sync",
     "write_archive",

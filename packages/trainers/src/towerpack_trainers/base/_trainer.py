@@ -23,7 +23,7 @@ from towerpack_callbacks import (
     StepCounter,
     find_tensors,
 )
-from towerpack_callbacks.writing import Report
+from towerpack_callbacks.loop import Report
 
 from .._argument_checks import renamed_method
 from .._errors import ConfigError, TrainerStateError

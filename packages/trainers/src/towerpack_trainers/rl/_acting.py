@@ -14,7 +14,7 @@ import attrs
 import numpy as np
 
 from towerpack_callbacks import Callback, Every
-from towerpack_callbacks.writing import Report
+from towerpack_callbacks.loop import Report
 from towerpack_inputsource import RolloutInput
 
 from .._errors import ConfigError

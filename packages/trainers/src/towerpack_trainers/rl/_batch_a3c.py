@@ -15,7 +15,7 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from towerpack_callbacks import Callback
-from towerpack_callbacks.writing import Report
+from towerpack_callbacks.loop import Report
 from towerpack_inputsource import QueueInput
 
 from .._argument_checks import at_least

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from towerpack_callbacks.writing import NotebookTable, Report, print_line
+from towerpack_callbacks.loop import Report
+from towerpack_callbacks.monitors._console import NotebookTable, print_line
 
 TITLE = "epoch 3/5, step 135"
 LINE = f"{TITLE}: cost\xa00.68664  validation_accuracy\xa00.91831"

@@ -75,7 +75,7 @@ def test_short_epochs_leave_no_bar_in_a_file(line, capsys):
 
 
 def test_long_epochs_have_lines_in_a_file(line, capsys, monkeypatch):
-    monkeypatch.setattr("towerpack_callbacks.profile._training_progress._SECONDS_IN_A_FILE", 1e-9)
+    monkeypatch.setattr("towerpack_callbacks.monitors._console._SECONDS_IN_A_FILE", 1e-9)
     line.run([ProgressBar()], steps_per_epoch=3, max_epoch=1)
     shown = capsys.readouterr().err
     assert "\r" not in shown
