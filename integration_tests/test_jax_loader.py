@@ -47,10 +47,14 @@ def test_the_same_batches_for_any_number_of_workers_resumed_anywhere():
         assert numbers(loader) == passes[1]
 
 
-on_cpu = pytest.mark.skipif(jax.devices()[0].platform != "cpu", reason="for machines without a GPU")
+@pytest.fixture
+def cpu():
+    """Skips a test on other devices; at import, JAX would start threads, and warn of forks in other files."""
+    if jax.devices()[0].platform != "cpu":
+        pytest.skip("for machines without a GPU")
 
 
-@on_cpu
+@pytest.mark.usefixtures("cpu")
 def test_arrays_share_the_memory_of_the_workers_and_keep_it():
     flow = BatchData(
         MapData([[number] for number in range(40)], lambda dp: [np.full((64, 33), dp[0], "f4")]), 4
@@ -132,7 +136,7 @@ print(json.dumps([seen, own, loader.state_dict()["epoch"]]))
 """
 
 
-@on_cpu
+@pytest.mark.usefixtures("cpu")
 def test_two_processes_have_the_parts_of_global_arrays(unused_address):
     processes = [
         subprocess.Popen(

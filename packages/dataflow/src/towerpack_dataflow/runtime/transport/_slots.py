@@ -336,7 +336,7 @@ def _bytes_of(field: Field) -> int:
 
 _LARGE = 2**22  # bytes; several smaller blocks fit into a current cache
 _FAST = 1e9  # bytes per second; slower datapoints do not wait for memory
-_MEMORY_SPEED = 3e9  # bytes per second, with a slot up to twice as large as its message
+_MEMORY_SPEED = 1.5e9  # bytes per second, with a slot up to twice as large as its message
 _RECENT = 5  # number of recent measurements used
 _FEW = 16  # first turns, mostly with untouched memory
 _TRIAL = 96  # turns that a cache may need to hold memory written repeatedly
