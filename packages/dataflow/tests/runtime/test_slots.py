@@ -3,6 +3,8 @@ import os
 import pickle
 import resource
 import socket
+import sys
+import threading
 
 import numpy as np
 import pytest
@@ -252,6 +254,37 @@ def test_small_datapoints_travel_as_columns(datapoints):
 @pytest.mark.parametrize("datapoints", [*ALIKE, *UNLIKE])
 def test_columns_or_not_it_is_the_same(ends, datapoints):
     assert same(from_table(pass_on(ends, to_table(datapoints)).open()), datapoints)
+
+
+def test_threads_that_open_and_let_go_lose_no_slot(ends):
+    """Two passes of one pool have a consumer each."""
+    names = {place[0] for place in pass_on(ends, np.zeros(BIG, np.uint8))._buffers}
+    ends[1].give_back()
+    borrowed, failures, slot = ends[1]._borrowed, [], names.pop()
+    returned = []
+
+    def consume():
+        try:
+            for _ in range(3000):
+                borrowed.lend(borrowed.lease(slot), 10)
+                assert borrowed.owed >= 0 and borrowed.kept in (False, True)
+                returned.extend(borrowed.returned())
+        except Exception as error:
+            failures.append(error)
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=consume) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(before)
+    returned += borrowed.returned()
+    assert failures == []
+    assert len(returned) == 12000 and borrowed._lent == borrowed._messages == 0
 
 
 def test_a_large_slot_that_is_no_longer_needed_is_unmapped(ends):

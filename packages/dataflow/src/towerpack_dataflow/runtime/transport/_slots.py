@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Sequence
+from threading import Lock
 from typing import Any, NamedTuple, final
 
 import numpy as np
@@ -246,7 +247,7 @@ class SlotLease:
 
 @final
 class BorrowedSlots:
-    """The peer's slots, on the reading side.
+    """The peer's slots, on the reading side, which several threads may use.
 
     Args:
         limit: bytes that the consumer may hold before messages are copied out of their slots.
@@ -260,11 +261,12 @@ class BorrowedSlots:
         """Starts without slots."""
         self._slots: dict[int, Slot] = {}
         self._returned: deque[tuple[int, int]] = deque()
-        self._home: deque[int] = deque()
+        self._home: list[int] = []
         self._limit = limit
         self._lent = 0
         self._messages = 0
         self._leased = self._ended = 0  # two numbers, because they change in different threads
+        self._lock = Lock()  # a lease may end while it is held: that only appends to a deque
 
     def adopt(self, block: SlotBlock, descriptor: int) -> None:
         """Maps new slots of the peer, and closes the descriptor."""
@@ -285,20 +287,22 @@ class BorrowedSlots:
 
     def lend(self, lease: SlotLease, size: int) -> bool:
         """Tells whether the consumer may have views of `size` bytes; if not, it should get a copy."""
-        self._settle()
-        limit = self._limit * (self._QUEUE if lease.read_only else 1)
-        if self._messages >= self._FREE_OF_CHARGE and self._lent + size > limit:
-            return False
-        lease.lent = max(size, 1)
-        self._lent += lease.lent
-        self._messages += 1
-        return True
+        with self._lock:
+            self._settle()
+            limit = self._limit * (self._QUEUE if lease.read_only else 1)
+            if self._messages >= self._FREE_OF_CHARGE and self._lent + size > limit:
+                return False
+            lease.lent = max(size, 1)
+            self._lent += lease.lent
+            self._messages += 1
+            return True
 
     @property
     def kept(self) -> bool:
         """Whether the consumer keeps views of more messages than it needs temporarily."""
-        self._settle()
-        return self._messages >= self._IN_USE
+        with self._lock:
+            self._settle()
+            return self._messages >= self._IN_USE
 
     @property
     def in_use(self) -> int:
@@ -308,16 +312,19 @@ class BorrowedSlots:
     @property
     def owed(self) -> int:
         """Bytes of the slots that can be returned."""
-        self._settle()
-        return sum(self._slots[number].size for number in self._home.copy())
+        with self._lock:
+            self._settle()
+            return sum(self._slots[number].size for number in self._home)
 
     def returned(self) -> list[int]:
         """Returns the numbers of slots with no live views since the last call."""
-        self._settle()
-        return [self._home.popleft() for _ in range(len(self._home))]
+        with self._lock:
+            self._settle()
+            numbers, self._home = self._home, []
+            return numbers
 
     def _settle(self) -> None:
-        """Accounts for returned slots. Leases may end meanwhile, so nothing iterates over the deque."""
+        """Accounts for returned slots, under the lock; leases may end meanwhile, and append to the deque."""
         while self._returned:
             number, lent = self._returned.popleft()
             self._lent -= lent
