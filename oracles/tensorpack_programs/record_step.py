@@ -106,8 +106,8 @@ class _Recorder:
             first["train"](self, [*callbacks, FirstStep()], *rest, **named)
 
         def predict(self: Any, *inputs: Any) -> Any:
-            if not isinstance(self, OfflinePredictor):
-                return first["predict"](self, *inputs)
+            if recorder.inputs and not isinstance(self, OfflinePredictor):
+                return first["predict"](self, *inputs)  # beside a training
             inputs = tuple(recorder.given or inputs)
             outputs = first["predict"](self, *inputs)
             recorder.save({f"prediction|{i}": each for i, each in enumerate(outputs)}, list(inputs))
