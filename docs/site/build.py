@@ -27,6 +27,7 @@ def main() -> int:
     notebooks.write(pages / "tutorials")
     for path, name in json.loads((pages / "elsewhere.json").read_text(encoding="utf-8")).items():
         shutil.copy(ROOT / path, pages / f"{name}.md")
+    shutil.rmtree(SITE, ignore_errors=True)  # or pages of names that are gone would stay
     command = ["sphinx-build", "--fail-on-warning", "--keep-going", "--quiet", "--jobs", "2"]
     status = subprocess.run([*command, str(pages), str(SITE)], check=False).returncode
     if status == 0:
