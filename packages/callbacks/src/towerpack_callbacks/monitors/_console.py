@@ -6,6 +6,7 @@ The console is a terminal, a notebook, or a file or a pipe.
 from __future__ import annotations
 
 import contextlib
+import importlib
 import importlib.util
 import io
 import logging
@@ -92,12 +93,11 @@ class NotebookTable:
 
     def add(self, row: Mapping[str, str]) -> None:
         """Adds a row, given by its columns."""
-        from IPython.display import display
-
+        display = importlib.import_module("IPython.display").display
         self._rows = [*self._rows, row][-_MOST_ROWS:]
         shown = {"text/html": self._html(), "text/plain": "\n".join(map(_plain, self._rows))}
         if self._handle is None:
-            self._handle = display(shown, raw=True, display_id=True)  # type: ignore[no-untyped-call]
+            self._handle = display(shown, raw=True, display_id=True)
         else:
             self._handle.update(shown, raw=True)
 
