@@ -6,6 +6,7 @@ import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
 from towerpack_callbacks import (
+    Callback,
     ClassificationError,
     DataParallelInferenceRunner,
     Inferencer,
@@ -88,6 +89,25 @@ def test_each_round_sees_each_datapoint_once(configure, source):
     trainer.train()
     assert seen.rounds == [list(range(9))] * 3
     assert trainer.loop.global_step == 15
+
+
+class EvaluateTwice(Callback):
+    """Evaluates with one list, to which a tensor is added in between."""
+
+    def _setup_graph(self):
+        self._tower = self.trainer.build_inference_tower(RAGGED, "Twice")
+        self._fetches = self._tower.get_tensors(["x"])
+
+    def _before_train(self):
+        self.lengths = [{len(values) for values, _ in self._tower.evaluate(self._fetches)}]
+        self._fetches *= 2
+        self.lengths.append({len(values) for values, _ in self._tower.evaluate(self._fetches)})
+
+
+def test_a_list_of_fetches_may_change_between_evaluations(configure):
+    twice = EvaluateTwice()
+    SimpleTrainer(configure(callbacks=[twice])).train()
+    assert twice.lengths == [{1}, {2}]
 
 
 def test_session_calls_are_prepared_once(configure, monkeypatch):

@@ -68,7 +68,7 @@ class EvaluationTower:
         self._hooks = source.hooks()
         self._sess: tf.Session = None
         # The tensors of the last evaluation, and its session call: preparing one takes time.
-        self._last: tuple[Any, list[Any], _BatchCall] | None = None
+        self._last: tuple[list[Any], _BatchCall] | None = None
         first = next(iter(tower.inputs.values()))
         # Inputs without a batch dimension count as one example.
         self._batch_size = tf.constant(1) if first.shape.rank == 0 else tf.shape(first)[0]
@@ -94,11 +94,10 @@ class EvaluationTower:
         """Runs one whole pass of the input; see `towerpack_callbacks.InferenceTower`."""
         self.restart()
         try:
-            if self._last is None or self._last[0] is not fetches:
-                wanted = self.with_batch_size(fetches)
-                self._last = fetches, wanted, _BatchCall(self._sess, wanted)
-            _, wanted, call = self._last
-            yield from self._batches(wanted, call)
+            wanted = tf.nest.map_structure(lambda each: each, self.with_batch_size(fetches))
+            if self._last is None or _identities(self._last[0]) != _identities(wanted):
+                self._last = wanted, _BatchCall(self._sess, wanted)
+            yield from self._batches(*self._last)
         finally:
             self.progress = None
 
@@ -149,6 +148,11 @@ class EvaluationTower:
         for hook in self._hooks:
             hook.after_run(context, tf.train.SessionRunValues(None, None, None))
         return results
+
+
+def _identities(wanted: list[Any]) -> Any:
+    # Tensors of graphs have no other equality in all modes of TensorFlow; a caller may change its list.
+    return tf.nest.map_structure(id, wanted)
 
 
 @final
