@@ -71,7 +71,7 @@ def test_an_import_that_fails(run):
     assert done.stderr.startswith(KEPT) and done.stderr.endswith("ValueError: wrong\n")
 
 
-def test_a_script_is_the_main_module_of_its_process(run):
+def test_a_script_is_the_main_module_of_its_process(run, tmp_path):
     """Python searches its folder for modules, spawns its processes, and ends with its exit status."""
     done = run(
         "import multiprocessing, sys\n"
@@ -85,7 +85,13 @@ def test_a_script_is_the_main_module_of_its_process(run):
         "    process.join()\n"
         "    sys.exit(3)\n"
     )
-    assert (done.returncode, done.stdout, done.stderr) == (3, "__mp_main__ project/train.py True\n", "")
+    file = tmp_path / "project" / "train.py"
+    assert (done.returncode, done.stdout, done.stderr) == (3, f"__mp_main__ {file} True\n", "")
+
+
+def test_a_script_is_the_main_module_until_its_process_ends(run):
+    done = run("import atexit, sys\natexit.register(lambda: print(sys.modules['__main__'].__file__[-8:]))")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "train.py\n", "")
 
 
 def test_tensorflow_itself(tmp_path):

@@ -11,7 +11,6 @@ import contextlib
 import importlib.abc
 import importlib.util
 import os
-import runpy
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -40,7 +39,12 @@ def run_script(arguments: Sequence[str]) -> None:
     sys.meta_path.insert(0, _TensorflowFinder())
     sys.argv = list(arguments)
     sys.path[0] = os.path.dirname(os.path.realpath(arguments[0]))
-    runpy.run_path(arguments[0], run_name="__main__")
+    # It stays the main module at the end, while threads and functions of `atexit` run.
+    main = sys.modules["__main__"] = ModuleType("__main__")
+    main.__file__ = os.path.abspath(arguments[0])
+    with open(arguments[0], "rb") as file:
+        source = file.read()
+    exec(compile(source, main.__file__, "exec"), vars(main))
 
 
 class _TensorflowFinder(importlib.abc.MetaPathFinder):
