@@ -1,4 +1,4 @@
-"""How many consecutive datapoints one worker makes, so that it decodes the parts of a file once."""
+"""The number of consecutive datapoints for one worker, which then decodes their part of a file once."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _FEWEST = 4  # ranges of each worker in a pass: with fewer, one worker may have 
 
 
 def contiguous(flow: DataFlow, workers: int) -> int:
-    """Returns how many consecutive datapoints of a flow one worker should make.
+    """Returns the number of consecutive datapoints of a flow for one worker.
 
     Workers that take turns within a row group of Parquet would all decode it.
 

@@ -92,7 +92,7 @@ class ParallelRunner(ParallelFlow):
 
         flow = RepeatedData(self.ds, -1) if self._replicate else self.ds
         handler = ReadTaskHandler(flow, self._options.on_error, replicates=self._replicate)
-        handler.goes_on = self._contiguous() > 1
+        handler.continues_range = self._contiguous() > 1
         return handler
 
     def _contiguous(self) -> int:

@@ -38,14 +38,14 @@ class ReadTaskHandler(TaskHandler):
         replicates: whether each worker reads the whole flow.
 
     Attributes:
-        goes_on: whether a worker continues with the rest of a range of which it has sent a part, also if
-            others could take it.
+        continues_range: whether a worker continues with the rest of a range of which it has sent a part, even
+            if others could take it.
     """
 
     def __init__(self, flow: DataFlow, on_error: str, *, replicates: bool = False) -> None:
         """Stores the flow."""
         super().__init__(on_error)
-        self.goes_on = False
+        self.continues_range = False
         self.divides = replicates or flow.addressable
         self._flow = flow
         self._steady = is_steady(flow)
@@ -109,7 +109,7 @@ class ReadTaskHandler(TaskHandler):
         position, skipped, failed_at, failure = read_range[1:]
         retried = len(failed_at) if self.on_error == "retry" else 0
         seconds = perf_counter() - clock
-        in_turn = before is not None or self.goes_on
+        in_turn = before is not None or self.continues_range
         going_on = in_turn and position < end and not this.ended and failure is None
         marks = None if before is None else marks_throughout(before, this.marks())
         result = TaskResult(number, begin, position, seconds, this.ended, going_on, marks)
