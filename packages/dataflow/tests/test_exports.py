@@ -62,6 +62,33 @@ def test_a_program_imports_the_modules_that_it_uses():
     assert done.stdout == "True True False\n", done.stdout
 
 
+@pytest.mark.slow
+def test_threads_may_use_names_for_the_first_time_together():
+    """Packages import modules of each other, and Python reports the imports of two threads as a deadlock."""
+    script = """
+import random, sys, threading
+import towerpack_dataflow as flows
+
+begin, errors = threading.Barrier(12), []
+def use(seed):
+    names = random.Random(seed).sample(flows.__all__, len(flows.__all__))
+    begin.wait()
+    for name in names:
+        try:
+            getattr(flows, name)
+        except Exception as error:
+            errors.append(f"{name}: {error!r}")
+
+sys.setswitchinterval(1e-5)
+threads = [threading.Thread(target=use, args=(seed,)) for seed in range(12)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+print(errors)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n", done.stdout
+
+
 @pytest.mark.parametrize(
     "module",
     [

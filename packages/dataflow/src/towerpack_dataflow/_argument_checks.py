@@ -7,8 +7,10 @@ limit, a little more than the time of `import numpy`, which `benchmarks/import_t
 from __future__ import annotations
 
 import operator
+import os
 import re
 import sys
+import threading
 import warnings
 from collections.abc import Callable, Mapping
 from importlib import import_module
@@ -143,9 +145,14 @@ def lazy_exports(
         new_names: the new name of each old one.
     """
 
+    # By process, since a fork may copy a lock that another thread holds.
+    locks: dict[int, Any] = {}
+
     def look_up(name: str) -> Any:
         if (source := sources.get(name)) is not None:
-            found = import_module(source + name if source == "." else source, package)
+            # Packages import modules of each other, which Python reports as a deadlock of threads.
+            with locks.setdefault(os.getpid(), threading.RLock()):
+                found = import_module(source + name if source == "." else source, package)
             value = found if source == "." else getattr(found, name)
             setattr(sys.modules[package], name, value)
             return value
