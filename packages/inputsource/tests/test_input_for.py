@@ -172,6 +172,23 @@ def test_the_position_within_the_measured_datapoints(steps):
     assert again.state_dict() == {**measured.state_dict(), "epoch": 1, "index": 0}
 
 
+@pytest.mark.parametrize("in_blocks", [False, True])
+def test_a_pass_of_a_few_datapoints_ends_where_it_did(in_blocks):
+    def passes(flow):
+        flow.seed(5)
+        return [[value for [row] in values(flow) for value in np.ravel(row)] for _ in range(3)]
+
+    def values(flow):
+        return (flow.iter_blocks(4, 1) if in_blocks else None) or iter(flow)
+
+    def few():
+        return BatchData(MapData(DataFromList(range(5), shuffle=True), busy), 1)
+
+    measured = input_for(few())._flow
+    assert passes(measured) == passes(few())
+    assert measured.in_worker and measured.state_dict()["epoch"] == 3
+
+
 def test_a_flow_that_cannot_be_pickled_stays_with_the_reason(caplog):
     lock = threading.Lock()
 

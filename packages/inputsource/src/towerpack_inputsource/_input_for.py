@@ -43,11 +43,13 @@ class _Head(NamedTuple):
         given: the datapoints, or blocks of them, each with the flow's position after each of its datapoints.
         seconds: processor time per datapoint; 0 if unknown.
         error: the exception that the flow raised instead of the next datapoint; raised at that position.
+        ended: whether the pass has no other datapoints.
     """
 
     given: list[tuple[Any, list[Any]]]
     seconds: float
     error: Exception | None
+    ended: bool
 
 
 @final
@@ -136,10 +138,9 @@ class MeasuredFlow:
         self._decided = True
         origin = self._now.state_dict()
         head, rest = self._measure(items, in_blocks), items
-        if head.error is None and head.seconds >= _HOLDS_UP_STEPS:
-            rest = self._beside_steps(items, head.seconds)
-            if in_blocks and self.in_worker:
-                rest = map(_block_of, rest)
+        slow = head.error is None and head.seconds >= _HOLDS_UP_STEPS
+        if slow and self._moves(head.seconds) and not head.ended:
+            rest = map(_block_of, self._now) if in_blocks else iter(self._now)
         self._held = [origin]
         return self._pass(head, rest)
 
@@ -156,7 +157,7 @@ class MeasuredFlow:
         given: list[tuple[Any, list[Any]]] = []
         count = first = 0
         begin = computed = done = 0.0
-        error = None
+        error, ended = None, False
         try:
             for item in items:
                 positions = self._now.last_states(_length(item)) if in_blocks else [self._now.state_dict()]
@@ -167,25 +168,27 @@ class MeasuredFlow:
                     begin, computed, first = time.perf_counter(), done, count
                 if count >= _MOST_TO_MEASURE or time.perf_counter() - begin > _SECONDS_TO_MEASURE:
                     break
+            else:
+                ended = True
         except Exception as caught:
             error = caught
         seconds = (done - computed) / (count - first) if count > first else 0.0
-        return _Head(given, seconds, error)
+        return _Head(given, seconds, error, ended)
 
-    def _beside_steps(self, rest: Iterator[Any], seconds: float) -> Iterator[Any]:
-        """Returns the rest of the pass, from a worker if that is possible."""
+    def _moves(self, seconds: float) -> bool:
+        """Moves the flow to a worker, which continues at its position; returns whether that is possible."""
         flow = self.reads
         work = f"Each datapoint of {flow!r} takes {1e3 * seconds:.1f} ms of processor time"
         if (reason := self._reason_to_stay(flow)) is not None:
             _log.info("%s, which delays training steps, but it stays in this process: %s.", work, reason)
-            return rest
+            return False
         _log.info("%s, so it runs in a worker process. data=QueueInput(flow) keeps it in this one.", work)
         runner = MultiProcessRunner(flow, 1)
         runner.load_state_dict(flow.state_dict())
         if self._lent:
             runner.lend_read_only()
         self._now = runner
-        return iter(runner)
+        return True
 
 
 def _components(datapoint: Any) -> Iterable[Any]:
@@ -193,7 +196,7 @@ def _components(datapoint: Any) -> Iterable[Any]:
 
 
 def _length(block: Any) -> int:
-    return len(next(iter(_components(block))))
+    return len(next(iter(_components(block)), ()))
 
 
 def _block_of(datapoint: Any) -> Any:

@@ -15,7 +15,7 @@ from towerpack_dataflow import (
     MapData,
     ProxyDataFlow,
 )
-from towerpack_inputsource import DatapointTypeError, input_for
+from towerpack_inputsource import DatapointStructureError, DatapointTypeError, input_for
 from towerpack_inputsource.prefetch import (
     Activity,
     BufferClosed,
@@ -257,6 +257,21 @@ def test_an_invalid_datapoint_of_a_block_is_named():
             received += block[0][0].tolist() if block else [reader.dequeue()[0].tolist()]
     assert received == [[number, number + 1] for number in range(0, 30, 2)]
     assert reader.position()["index"] == 16
+
+
+@pytest.mark.parametrize("nothing", [list, dict])
+@pytest.mark.parametrize("wrap", [lambda flow: flow, lambda flow: input_for(flow)._flow])
+def test_datapoints_without_components_are_refused_and_do_not_end_the_data(nothing, wrap):
+    """A map that returns an empty list by mistake, for example."""
+    check, check_block = (
+        compile_check([Component("x", np.dtype(int), shape)]) for shape in ((2,), (None, 2))
+    )
+    flow = wrap(BatchData(MapData(DataFromList(range(20)), lambda _: nothing()), 2))
+    reader = FlowReader(flow, False, check, check_block=check_block, most=8)
+    reader.restart()
+    assert reader.read_block() is None
+    with pytest.raises(DatapointStructureError, match=r"Datapoint 0 \(number 0 of pass 0"):
+        reader.dequeue()
 
 
 def test_a_slow_flow_without_blocks_is_put_one_by_one():

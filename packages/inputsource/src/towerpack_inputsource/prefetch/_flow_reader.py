@@ -302,7 +302,9 @@ def makes_blocks(flow: Any) -> bool:
 
 
 def _datapoints_in(block: Any) -> list[Any]:
-    """Returns the datapoints of a block."""
+    """Returns the datapoints of a block; itself if it has no components, which no check accepts."""
+    if not block:
+        return [block]
     if isinstance(block, Mapping):
         return [dict(zip(block, values)) for values in zip(*block.values())]
     return list(zip(*block))
@@ -449,7 +451,7 @@ class FlowReader:
             return None
         components = block.values() if isinstance(block, Mapping) else block
         try:
-            arrays = self._check_block(block) if len(next(iter(components))) > 1 else []
+            arrays = self._check_block(block) if len(next(iter(components), ())) > 1 else []
         except DatapointError:
             arrays = []  # the check of each datapoint finds the invalid one
         if not arrays or not all(array.size for array in arrays):
