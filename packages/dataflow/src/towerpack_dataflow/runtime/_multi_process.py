@@ -168,6 +168,3 @@ class MultiProcessMapData(ParallelMap):
             timeout=timeout,
         )
         super().__init__(MapData(ds, func, rng=rng, drops=drops), num_workers, options)
-
-    def _name(self) -> str:
-        return f"MultiProcess{self.ds._name()}"

@@ -115,6 +115,3 @@ class MultiThreadMapData(ParallelMap):
         )
         super().__init__(MapData(ds, func, rng=rng, drops=drops), num_threads, options)
         self._num_threads = num_threads
-
-    def _name(self) -> str:
-        return f"MultiThread{self.ds._name()}"

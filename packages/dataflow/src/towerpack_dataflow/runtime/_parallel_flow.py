@@ -7,7 +7,7 @@ import threading
 import weakref
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Self, final
+from typing import TYPE_CHECKING, Any, NoReturn, Self, final
 
 from .. import _argument_checks as arguments
 from .._errors import ArgumentError, UnknownLengthError
@@ -20,6 +20,7 @@ from ._suggest_workers import autotune
 if TYPE_CHECKING:
     from .pool._active_pass import Chunk, Pool
     from .pool._dispatcher import Dispatcher
+    from .transport._remote_errors import Failure
     from .worker._task_handler import TaskHandler, TaskResult
     from .worker._worker_options import WorkerOptions
 
@@ -90,10 +91,6 @@ class ParallelFlow(ProxyDataFlow):
         if not isinstance(self._num_workers, int):
             self._num_workers = self._tuned()
         return self._num_workers
-
-    @_worker_count.setter
-    def _worker_count(self, number: int) -> None:
-        self._num_workers = number
 
     @property
     def _copied(self) -> bool:  # type: ignore[override]
@@ -179,6 +176,13 @@ class ParallelFlow(ProxyDataFlow):
                 handler.entropy = (epoch.seed, *epoch.path, epoch.outer_epoch, int(epoch))
                 pool.start(handler)
             return pool
+
+    @staticmethod
+    def _raise(failure: Failure, flow: DataFlow) -> NoReturn:
+        """Raises the error of a worker, as one of `flow` or of a flow below it."""
+        from .transport._remote_errors import unpack_error
+
+        raise unpack_error(failure, flow)
 
     def _new_pool(self) -> Pool:
         from .pool._active_pass import InlinePool

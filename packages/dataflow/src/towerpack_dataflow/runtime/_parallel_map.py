@@ -17,7 +17,7 @@ from ._parallel_flow import ErrorCounts, ParallelFlow
 if TYPE_CHECKING:
     from .pool._active_pass import ActivePass, Chunk
     from .pool._dispatcher import Dispatcher
-    from .worker._task_handler import TaskHandler, TaskResult
+    from .worker._task_handler import TaskHandler
     from .worker._worker_options import WorkerOptions
 
 __all__ = ["ParallelMap"]
@@ -39,6 +39,9 @@ class ParallelMap(ParallelFlow):
         super().__init__(mapped, num_workers, options)
         if options.on_error == "skip":
             mapped._expect_drops()
+
+    def _name(self) -> str:
+        return f"{type(self).__name__.removesuffix('MapData')}{self.ds._name()}"
 
     def _handler(self) -> TaskHandler:
         from .worker._map_tasks import MapTaskHandler
@@ -72,7 +75,7 @@ class ParallelMap(ParallelFlow):
                 del datapoint
             log.leave(result)
             if result.failure is not None:
-                self._raise(result)
+                self._raise(result.failure, self.ds)
         epoch.marks.update(this.source_marks)
         counts.log(self)
 
@@ -119,9 +122,3 @@ class ParallelMap(ParallelFlow):
         if ours._drops:
             return OrderedMapLog(FilterMark.before(epoch, start), start), True
         return OrderedMapLog(FilterMark(epoch.outer_epoch, int(epoch), start, start), start), True
-
-    def _raise(self, result: TaskResult) -> None:
-        from .transport._remote_errors import unpack_error
-
-        assert result.failure is not None
-        raise unpack_error(result.failure, self.ds)

@@ -10,12 +10,14 @@ from weakref import WeakMethod
 import numpy as np
 
 from .._errors import ArgumentError, NotAddressableError
+from ..batch._batch_data import BatchData
 from ..flow._epoch import Epoch
+from ..flow._flow import DataFlow
 from ..flow._flow_state import load_marks
 from ..flow._tree_fingerprint import known_length
 from ..flow._user_code import drain
 from ..operators._repeat import RepeatedData
-from ._contiguous_ranges import contiguous
+from ..operators._shard import ShardData
 from ._delivery_log import DeliveryLog, OrderedLog, SkippingLog, UnorderedLog
 from ._parallel_flow import ErrorCounts, ParallelFlow
 
@@ -24,7 +26,9 @@ if TYPE_CHECKING:
     from .worker._task_handler import PassSpec, TaskHandler, TaskResult
     from .worker._worker_options import WorkerOptions
 
-__all__ = ["ParallelRunner"]
+__all__ = ["ParallelRunner", "contiguous"]
+
+_FEWEST = 4  # contiguous ranges of each worker in a pass: with fewer, one may have to wait for another
 
 
 class ParallelRunner(ParallelFlow):
@@ -138,7 +142,7 @@ class ParallelRunner(ParallelFlow):
             if result.final_marks:
                 epoch.marks.update(result.final_marks)
             if result.failure is not None:
-                self._raise(result)
+                self._raise(result.failure, self.ds)
         counts.log(self)
         return None
 
@@ -182,12 +186,6 @@ class ParallelRunner(ParallelFlow):
                 "drops, or use ordered=True"
             )
 
-    def _raise(self, result: TaskResult) -> None:
-        from .transport._remote_errors import unpack_error
-
-        assert result.failure is not None
-        raise unpack_error(result.failure, self if self._replicate else self.ds)
-
     def _replicas(self, epoch: Epoch, start: int) -> Iterator[Any]:
         size = known_length(self.ds)
         # Copies continue from pass to pass; without a length there is only one pass, which never ends.
@@ -213,9 +211,28 @@ class ParallelRunner(ParallelFlow):
             del chunk
             yield from drain(datapoints)
             if result.failure is not None:
-                self._raise(result)
+                self._raise(result.failure, self)
 
 
 def _seed_of_copy(seed: int, number: int) -> int:
     state = np.random.SeedSequence(seed, spawn_key=(number,)).generate_state(2, np.uint32)
     return int(state[0]) | int(state[1] & 0xFFFF) << 32
+
+
+def contiguous(flow: DataFlow, workers: int) -> int:
+    """Returns the number of consecutive datapoints of a flow for one worker.
+
+    Workers that take turns within a row group of Parquet would all decode it.
+
+    Args:
+        flow: the flow of the workers.
+        workers: their number.
+    """
+    rows, top = 1, flow
+    while not (together := getattr(top, "_decoded_together", 0)):
+        if len(top.children()) != 1:
+            return 1
+        rows *= top._batch_size if isinstance(top, BatchData) else 1
+        rows *= top._count if isinstance(top, ShardData) else 1
+        top = top.children()[0]
+    return max(min(together // rows, (known_length(flow) or 0) // (_FEWEST * workers)), 1)

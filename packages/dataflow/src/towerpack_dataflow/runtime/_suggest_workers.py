@@ -116,10 +116,8 @@ def autotune(
         raise ArgumentTypeError(
             f"autotune takes a DataFlow and makes some of its datapoints; received {type(flow).__name__}"
         )
-    try:
-        sample = _measured(_copy(flow))
-    except _CannotCopyError:
-        sample = None
+    copied = _copy(flow)
+    sample = None if copied is None else _measured(copied)
     if sample is None:  # nothing was measured; use all processors
         count = max(int(available_cpus() if cpus is None else cpus), 1)
         return Suggestion(count, "one per processor, since this flow cannot be measured")
@@ -127,14 +125,14 @@ def autotune(
     return suggest_workers(seconds, size, computing=computing, consumer=consumer, cpus=cpus, memory=memory)
 
 
-def _copy(flow: DataFlow) -> DataFlow:
-    """Copies a flow, so that files can be opened and datapoints read without a change to the original."""
+def _copy(flow: DataFlow) -> DataFlow | None:
+    """Copies a flow, if possible, so that reading it opens no files and changes no state of the original."""
     lists = SharedListPickle()
     try:
         with lists.packing():
             copied: DataFlow = pickle.loads(dump_by_value(flow))
-    except Exception as error:  # any error from pickling user objects
-        raise _CannotCopyError from error
+    except Exception:  # any error from pickling user objects
+        return None
     finally:
         lists.close()
     return copied
@@ -158,10 +156,6 @@ def _measured(flow: DataFlow) -> tuple[float, float, float] | None:
     if not count:
         return None
     return seconds / count, min((thread_time() - computed) / max(seconds, 1e-9), 1.0), size / (count + 1)
-
-
-class _CannotCopyError(Exception):
-    pass
 
 
 def available_cpus(quota_file: str | os.PathLike[str] = _QUOTA) -> float:

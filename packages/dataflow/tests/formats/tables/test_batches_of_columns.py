@@ -23,7 +23,7 @@ from towerpack_dataflow import (
     ShardData,
     StorageError,
 )
-from towerpack_dataflow.runtime._contiguous_ranges import contiguous
+from towerpack_dataflow.runtime._parallel_runner import contiguous
 from towerpack_dataflow.runtime.pool._dispatcher import Dispatcher
 from towerpack_dataflow.testing import check_dataflow, same
 

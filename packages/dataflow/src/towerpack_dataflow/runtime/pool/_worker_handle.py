@@ -188,7 +188,7 @@ def start_worker(
             foreign = [ours.fileno(), *(other.channel.socket.fileno() for other in others)]
             foreign += [file for other in others for file in getattr(other.process, "lifeline", ())]
             start = WorkerStart(info, options.worker_init_fn, handler, ordinal)
-            process = fork(theirs, foreign, lambda parent, alive: main_forked(theirs, parent, alive, start))
+            process = fork(foreign, lambda parent, alive: main_forked(theirs, parent, alive, start))
     except BaseException:
         ours.close()
         raise

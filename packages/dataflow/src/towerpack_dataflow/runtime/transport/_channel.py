@@ -21,7 +21,7 @@ from ._collected_datapoints import from_table, to_table
 from ._flow_pickle import dump_out_of_band
 from ._slots import BorrowedSlots, SlotBlock, SlotLease, SlotPool
 
-__all__ = ["Channel", "ChannelMessage", "PeerGoneError", "ReceivedMessage"]
+__all__ = ["Channel", "ChannelMessage", "PeerGoneError", "ReceivedMessage", "close_all"]
 
 # Below these sizes a copy through the socket or the pickle is cheaper than a lease.
 _INLINE_PICKLE = 2**14
@@ -204,7 +204,7 @@ class Channel:
                 # Not socket.send_fds(), which does not pass the flags on.
                 rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array("i", some))] if some else []
                 sent = self.socket.sendmsg([part], rights, self._flags)
-                _close_all(some)
+                close_all(some)
                 message, descriptors = message[sent:], descriptors[len(some) :]
                 if message:
                     outgoing.appendleft((message, descriptors))
@@ -266,10 +266,10 @@ class Channel:
         self.socket.close()
         while self._descriptors:
             os.close(self._descriptors.popleft())
-        _close_all([descriptor for _, descriptor in self.slots.unannounced])
+        close_all([descriptor for _, descriptor in self.slots.unannounced])
         self.slots.unannounced = []
         for _, descriptors in self._outgoing:
-            _close_all(descriptors)
+            close_all(descriptors)
         self._outgoing.clear()
 
     def _pack(self, value: Any) -> tuple[bytes | tuple[int, int, int], list[tuple[int, int, int]]]:
@@ -341,6 +341,7 @@ class Channel:
         return self._descriptors.popleft()
 
 
-def _close_all(descriptors: Sequence[int]) -> None:
+def close_all(descriptors: Sequence[int]) -> None:
+    """Closes file descriptors."""
     for descriptor in descriptors:
         os.close(descriptor)

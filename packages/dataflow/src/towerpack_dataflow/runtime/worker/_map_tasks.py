@@ -91,7 +91,6 @@ class MapTaskHandler(TaskHandler):
         return result._replace(
             skipped=tuple(attempts.skipped),
             retried=attempts.retried,
-            dropped=attempts.dropped,
             failure=failure,
         ), made.take()
 
@@ -99,9 +98,7 @@ class MapTaskHandler(TaskHandler):
         """Yields the results of the function, or batches of them as long as nothing is dropped."""
         for number, datapoint in enumerate(inputs, begin):
             if type(datapoint) is not BatchInputs:
-                made = attempts.call(datapoint, number)
-                attempts.dropped += made is None
-                yield made
+                yield attempts.call(datapoint, number)
             elif (batch := self._batch(attempts, datapoint)) is not None:
                 yield batch
             else:
@@ -128,7 +125,6 @@ class _Attempts:
         self._on_error = on_error
         self.skipped: list[tuple[int, str]] = []
         self.retried = 0
-        self.dropped = 0
 
     def call(self, datapoint: Any, index: int) -> Any:
         for attempt in range(1, ATTEMPTS + 1):

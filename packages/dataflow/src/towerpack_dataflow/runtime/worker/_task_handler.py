@@ -81,7 +81,6 @@ class TaskResult(NamedTuple):
         marks: for a stream: the marks to resume from anywhere among these datapoints; see `marks_throughout`.
         final_marks: for an ended stream: its last marks.
         unexpected_drop: an addressable flow dropped a datapoint here, so that these indices are invalid.
-        dropped: number of datapoints that are `None`.
         skipped: numbers and errors of datapoints skipped because of an error.
         retried: number of datapoints made only after an error.
         failure: the error in place of datapoint `end`.
@@ -97,7 +96,6 @@ class TaskResult(NamedTuple):
     marks: Marks | None = None
     final_marks: Marks | None = None
     unexpected_drop: bool = False
-    dropped: int = 0
     skipped: tuple[tuple[int, str], ...] = ()
     retried: int = 0
     failure: Failure | None = None
@@ -132,17 +130,12 @@ class WorkerInfo(NamedTuple):
 
 @final
 class _CurrentWorker(threading.local):
-    """The values of this thread."""
+    """The worker of a thread; by default that of its process, an attribute of the class."""
 
     info: WorkerInfo | None = None
 
 
-@final
-class _Process:
-    """The values shared by all threads of a worker process; set once at its start."""
-
-    info: WorkerInfo | None = None
-    here = _CurrentWorker()
+_HERE = _CurrentWorker()
 
 
 def get_worker_info() -> WorkerInfo | None:
@@ -155,17 +148,17 @@ def get_worker_info() -> WorkerInfo | None:
         >>> get_worker_info() is None
         True
     """
-    return _Process.here.info or _Process.info
+    return _HERE.info
 
 
 def set_worker_info(info: WorkerInfo) -> None:
     """Sets the worker of this process; called once in each worker process."""
-    _Process.info = info
+    _CurrentWorker.info = info
 
 
 def set_thread_info(info: WorkerInfo) -> None:
     """Sets the worker of this thread; called once in each worker thread."""
-    _Process.here.info = info
+    _HERE.info = info
 
 
 ATTEMPTS = 3  # with on_error="retry", in all

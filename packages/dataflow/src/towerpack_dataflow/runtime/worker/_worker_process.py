@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from time import monotonic
 from typing import Any, final
 
+from ..transport._channel import close_all
 from ..transport._large_copies import bypass_environment, environment_before
 from ._task_handler import WorkerInfo
 from ._worker_thread import WorkerThread
@@ -70,7 +71,7 @@ class WorkerProcess:
 
     def close(self) -> None:
         """Closes the descriptors, once the process has ended."""
-        _close_all(self.lifeline)
+        close_all(self.lifeline)
         self.lifeline = []
         if self.sentinel >= 0:
             os.close(self.sentinel)
@@ -141,10 +142,10 @@ def spawn(end: socket.socket, payload: int, info: WorkerInfo, ordinal: int) -> W
             )
             popen.returncode = 0  # from now on WorkerProcess waits for it, and Popen must not warn
     except BaseException:
-        _close_all(ends[1:])
+        close_all(ends[1:])
         raise
     finally:
-        _close_all([*passed, *ends[:1]])
+        close_all([*passed, *ends[:1]])
     return WorkerProcess(popen.pid, ends[1:])
 
 
@@ -156,11 +157,6 @@ def lifeline() -> list[int]:
     """
     in_main = threading.current_thread() is threading.main_thread()
     return [] if in_main or sys.platform != "linux" else list(os.pipe())
-
-
-def _close_all(descriptors: Sequence[int]) -> None:
-    for descriptor in descriptors:
-        os.close(descriptor)
 
 
 def _search_path() -> list[str]:
@@ -176,11 +172,10 @@ def _search_path() -> list[str]:
     return found
 
 
-def fork(end: socket.socket, foreign: Sequence[int], live: Callable[[int, int], None]) -> WorkerProcess:
+def fork(foreign: Sequence[int], live: Callable[[int, int], None]) -> WorkerProcess:
     """Starts a copy of this process, which inherits all of its memory.
 
     Args:
-        end: its end of the connection.
         foreign: this process's ends of its workers' connections, which the copy must close.
         live: runs in the copy, with this process and its end of the lifeline or -1; does not return.
     """
@@ -193,11 +188,11 @@ def fork(end: socket.socket, foreign: Sequence[int], live: Callable[[int, int], 
         pid = os.fork()
         if pid == 0:
             try:
-                _close_all([*foreign, *ends[1:]])
+                close_all([*foreign, *ends[1:]])
                 live(parent, ends[0] if ends else -1)
             finally:
                 os._exit(1)
-    _close_all(ends[:1])
+    close_all(ends[:1])
     return WorkerProcess(pid, ends[1:])
 
 
