@@ -63,6 +63,24 @@ def test_the_files_are_those_of_a_walk(tree):
         assert [path for path, _ in ImageFolderFiles(folder, shuffle=False)] == expected
 
 
+def test_a_folder_that_cannot_be_listed_is_an_error(folder, monkeypatch):
+    listed = os.scandir
+
+    def scandir(path):
+        if str(path).endswith("deeper"):
+            raise PermissionError(13, "Permission denied", path)
+        return listed(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    with pytest.raises(PermissionError, match="cat/deeper"):
+        ImageFolderFiles(folder)
+
+
+def test_a_link_to_itself_hides_no_files(folder):
+    (folder / "cat" / "loop").symlink_to("loop")
+    assert len(ImageFolderFiles(folder)) == 3
+
+
 def is_image(name):
     return name[0] != "." and name.lower().endswith((".jpg", ".jpeg", ".png", ".bmp", ".webp", ".gif"))
 

@@ -178,6 +178,7 @@ class ImageFolderFiles(ImageFiles):
 
     Raises:
         DatasetError: the folder is missing or has no subfolder, or a subfolder has no image.
+        OSError: a folder cannot be listed.
 
     Example:
         >>> import tempfile
@@ -217,6 +218,7 @@ class ImageFolder(LabelledImages):
         DatasetError: the folder is missing or has no subfolder, or a subfolder has no image.
         FormatError: a file is not an image; raised while iterating.
         ImportError: no image decoder is installed; raised while iterating.
+        OSError: a folder cannot be listed.
 
     Example:
         >>> import tempfile
@@ -298,16 +300,17 @@ def _images_below(start: str, kind: str) -> list[tuple[str, list[str]]]:
 
 
 def _members(path: str) -> tuple[list[str], list[str]]:
-    """Returns the names of the folders and of the files in a folder, like `os.walk` in half of its time."""
+    """Returns the names of the folders and of the files in a folder, like `os.walk` in half of its time.
+
+    Raises:
+        OSError: the folder cannot be listed; `os.walk` would leave its files out.
+    """
     folders: list[str] = []
     files: list[str] = []
-    try:
-        with os.scandir(path) as entries:
-            for entry in entries:
-                if not entry.is_dir():
-                    files.append(entry.name)
-                elif not entry.is_symlink():
-                    folders.append(entry.name)
-    except OSError:  # no access
-        return [], []
+    with os.scandir(path) as entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                folders.append(entry.name)
+            elif not (entry.is_symlink() and os.path.isdir(entry.path)):
+                files.append(entry.name)
     return folders, files
