@@ -89,6 +89,16 @@ def test_a_script_is_the_main_module_of_its_process(run, tmp_path):
     assert (done.returncode, done.stdout, done.stderr) == (3, f"__mp_main__ {file} True\n", "")
 
 
+def test_a_script_has_its_own_future_statements(run):
+    done = run("def f(x: int): pass\nprint(f.__annotations__)")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "{'x': <class 'int'>}\n", "")
+
+
+def test_a_process_without_standard_error(run):
+    done = run("import os\nos.close(2)\nimport tensorflow\nprint('imported')", "")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "imported\n", "")
+
+
 def test_a_script_is_the_main_module_until_its_process_ends(run):
     done = run("import atexit, sys\natexit.register(lambda: print(sys.modules['__main__'].__file__[-8:]))")
     assert (done.returncode, done.stdout, done.stderr) == (0, "train.py\n", "")

@@ -50,7 +50,7 @@ def _run(options: argparse.Namespace) -> int:
     install()
     main = sys.modules["__main__"] = types.ModuleType("__main__")
     main.__file__ = os.path.abspath(script)
-    exec(compile(source, main.__file__, "exec"), vars(main))
+    exec(compile(source, main.__file__, "exec", dont_inherit=True), vars(main))
     return 0
 
 

@@ -34,12 +34,13 @@ def test_a_script_runs_as_the_main_module_of_python(python, tmp_path: Path) -> N
     (tmp_path / "folder" / "script.py").write_text(
         "import os, pickle, sys\n"
         "os.chdir('/')\n"
-        "class Mine: pass\n"
-        "print(__file__, sys.argv, type(pickle.loads(pickle.dumps(Mine()))) is Mine)\n"
+        "class Mine:\n"
+        "    size: int\n"
+        "print(__file__, sys.argv, type(pickle.loads(pickle.dumps(Mine()))) is Mine, Mine.__annotations__)\n"
     )
     printed = python("-m", "towerpack_compat", "run", "folder/script.py", "--", "-m")
     place = tmp_path / "folder" / "script.py"
-    assert printed.splitlines()[-1] == f"{place} ['folder/script.py', '--', '-m'] True"
+    assert printed.splitlines()[-1] == f"{place} ['folder/script.py', '--', '-m'] True {{'size': {int}}}"
 
 
 def test_a_module_runs_by_its_name(python, tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ def run_script(arguments: Sequence[str]) -> None:
     main.__file__ = os.path.abspath(arguments[0])
     with open(arguments[0], "rb") as file:
         source = file.read()
-    exec(compile(source, main.__file__, "exec"), vars(main))
+    exec(compile(source, main.__file__, "exec", dont_inherit=True), vars(main))
 
 
 class _TensorflowFinder(importlib.abc.MetaPathFinder):
@@ -72,7 +72,11 @@ def _filtered(loader: importlib.abc.Loader) -> Callable[[ModuleType], None]:
 
 @contextlib.contextmanager
 def _without_information() -> Iterator[None]:
-    stderr = os.dup(2)
+    try:
+        stderr = os.dup(2)
+    except OSError:  # it is closed
+        yield
+        return
     command = [sys.executable, "-I", "-S", "-c", _FILTER]
     # In a session of its own, the filter stays during Ctrl-C.
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=stderr, start_new_session=True)
