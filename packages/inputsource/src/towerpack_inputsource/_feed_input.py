@@ -65,8 +65,7 @@ def placeholder_for(spec: tf.TensorSpec) -> tf.Tensor:
     if found is not None and found.type != "Placeholder":
         raise SpecError(
             f"The name {spec.name!r} of {spec!r} is already used in this graph by an op of type "
-            f"{found.type}. "
-            "Set the source up before the model, or rename one of them."
+            f"{found.type}. Set the source up before the model, or rename one of them."
         )
     return fed_placeholder(spec)
 

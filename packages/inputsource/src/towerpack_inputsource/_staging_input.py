@@ -15,7 +15,7 @@ from ._proxy_source import ProxyInputSource
 from ._source import NO_PAUSE, InputSource, check_at_least, make_counter
 from .prefetch._flow_reader import Position
 from .prefetch._input_status import InputStatus
-from .prefetch._one_session import close_in_time, fast_callable
+from .prefetch._one_session import SourceHook, close_in_time, fast_callable
 from .prefetch._session_thread import SessionThread
 from .specs import Array
 
@@ -119,7 +119,8 @@ class StagingInput(ProxyInputSource):
 
     def _hooks(self) -> Sequence[tf.train.SessionRunHook]:
         # The thread takes from the other source, so it starts after and ends before it.
-        return [_EndHook(self), *super()._hooks(), _StartHook(self)]
+        start = SourceHook(begin=self._prepare, start=self._start)
+        return [SourceHook(end=self._finish), *super()._hooks(), start]
 
     def _state(
         self, dequeues: int | None = None, paused: AbstractContextManager[Any] = NO_PAUSE
@@ -241,32 +242,6 @@ class _RoundReader:
                 f"the input of the towers {left_out} (from 0) was skipped. Every run must use the input of "
                 "all towers or of none."
             )
-
-
-class _Hook(tf.train.SessionRunHook):
-    """A hook of a source. It adds no cost to a step, since it has no before_run."""
-
-    def __init__(self, source: StagingInput) -> None:
-        self._source = source
-
-
-@final
-class _StartHook(_Hook):
-    """Starts the thread, after the other source has started."""
-
-    def begin(self) -> None:
-        self._source._prepare()
-
-    def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
-        self._source._start(session, coord)
-
-
-@final
-class _EndHook(_Hook):
-    """Ends the thread, before the other source ends."""
-
-    def end(self, session: tf.Session) -> None:
-        self._source._finish()
 
 
 @final

@@ -9,6 +9,7 @@ import tensorflow.compat.v1 as tf
 
 from .._errors import SetupError, SpecError
 from .._source import InputSource, check_at_least, make_counter
+from ..prefetch._one_session import SourceHook
 from ..specs import as_declared, check_component, in_order_of
 
 __all__ = ["DummyConstantInput", "TensorInput"]
@@ -105,7 +106,11 @@ class TensorInput(InputSource):
         return as_declared(tensor, spec)
 
     def _hooks(self) -> Sequence[tf.train.SessionRunHook]:
-        return [_RestartHook(self)] if self._count is not None else []
+        return [SourceHook(start=self._start)] if self._count is not None else []
+
+    def _start(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
+        self._session = session
+        self._reset_state()
 
     def _reset_state(self) -> None:
         if self._count is None:
@@ -113,18 +118,6 @@ class TensorInput(InputSource):
         if self._session is None:
             raise self._no_session("reset_state")
         self._session.run(self._count.initializer)
-
-
-@final
-class _RestartHook(tf.train.SessionRunHook):
-    """Starts each session with the first dequeue of a pass."""
-
-    def __init__(self, source: TensorInput) -> None:
-        self._source = source
-
-    def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
-        self._source._session = session
-        self._source._reset_state()
 
 
 @final

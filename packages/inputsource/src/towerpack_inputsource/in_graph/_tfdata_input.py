@@ -13,7 +13,7 @@ import tensorflow.compat.v1 as tf
 
 from .._errors import CLOSED_TOO_EARLY, NotRunningError
 from .._source import NO_PAUSE, InputSource
-from ..prefetch._one_session import SessionClosedError, close_in_time, session_may_be_closed
+from ..prefetch._one_session import SessionClosedError, SourceHook, close_in_time, session_may_be_closed
 from ._dataset_iterator import DatasetIterator, is_endless
 
 __all__ = ["TFDatasetInput"]
@@ -158,7 +158,7 @@ class TFDatasetInput(InputSource):
             return self._iterator.dequeue()
 
     def _hooks(self) -> Sequence[tf.train.SessionRunHook]:
-        return [_IteratorHook(self)]
+        return [SourceHook(start=self._start, end=self._finish)]
 
     def _reset_state(self) -> None:
         if self._session is None:
@@ -215,7 +215,7 @@ class TFDatasetInput(InputSource):
             "Call state_dict() between steps."
         )
 
-    def _start(self, session: tf.Session) -> None:
+    def _start(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
         self._session, self._final = session, None
         self._over = self._abandoned = False
         close_in_time(session)
@@ -239,17 +239,3 @@ class TFDatasetInput(InputSource):
 
 def _spec_of(kind: Any) -> tf.TensorSpec:
     return kind if isinstance(kind, tf.TensorSpec) else tf.TensorSpec(None, tf.as_dtype(kind))
-
-
-@final
-class _IteratorHook(tf.train.SessionRunHook):
-    """Starts the iterator with the session. It adds no cost to a step, since it has no before_run."""
-
-    def __init__(self, source: TFDatasetInput) -> None:
-        self._source = source
-
-    def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
-        self._source._start(session)
-
-    def end(self, session: tf.Session) -> None:
-        self._source._finish()

@@ -24,6 +24,7 @@ __all__ = [
     "QUEUE_CLOSED",
     "OneSession",
     "SessionClosedError",
+    "SourceHook",
     "close_in_time",
     "ends_run_on_error",
     "fast_callable",
@@ -127,6 +128,42 @@ def fast_callable(
             return lambda *values: run(*values)[0]
 
     return lambda *values: make()(*values)
+
+
+def _nothing(*_: Any) -> None:
+    """The default of a `SourceHook`."""
+
+
+@final
+class SourceHook(tf.train.SessionRunHook):
+    """Calls methods of a source with its session. It adds no cost to a step, since it has no before_run.
+
+    Args:
+        begin: called after the graph is complete and before the session exists.
+        start: called with the new session and its coordinator.
+        end: called before the session is closed.
+    """
+
+    def __init__(
+        self,
+        *,
+        begin: Callable[[], object] = _nothing,
+        start: Callable[[tf.Session, tf.train.Coordinator], object] = _nothing,
+        end: Callable[[], object] = _nothing,
+    ) -> None:
+        self._begin, self._start, self._end = begin, start, end
+
+    def begin(self) -> None:
+        """Calls `begin`."""
+        self._begin()
+
+    def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
+        """Calls `start`."""
+        self._start(session, coord)
+
+    def end(self, session: tf.Session) -> None:
+        """Calls `end`."""
+        self._end()
 
 
 _CLAIM = "_towerpack_reader"

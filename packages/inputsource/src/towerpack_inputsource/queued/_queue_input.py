@@ -29,7 +29,7 @@ from ..prefetch._flow_reader import (
     unread_state,
 )
 from ..prefetch._input_status import InputStatus
-from ..prefetch._one_session import END_OF_DATA, LOST_SESSION, ends_run_on_error
+from ..prefetch._one_session import END_OF_DATA, LOST_SESSION, SourceHook, ends_run_on_error
 from ..prefetch._session_thread import SessionThread
 from ..specs import Array, compile_check, component_of, with_batch_size
 
@@ -282,7 +282,8 @@ class FlowQueueInput(InputSource):
 
     def _hooks(self) -> Sequence[tf.train.SessionRunHook]:
         self._ops.expect_hooks()
-        return [_QueueHook(self)]
+        # It begins before the session, so that workers are forked before a session has threads.
+        return [SourceHook(begin=self._prepare, start=self._start, end=self._finish)]
 
     def _state(
         self, dequeues: int | None = None, paused: AbstractContextManager[Any] = NO_PAUSE
@@ -378,24 +379,6 @@ class ZMQInput(FlowQueueInput):
 
     def _narrowed(self, specs: tuple[tf.TensorSpec, ...]) -> tuple[tf.TensorSpec, ...]:
         return with_batch_size(specs, self._batch_size)
-
-
-@final
-class _QueueHook(tf.train.SessionRunHook):
-    """Starts and ends the thread. It adds no cost to a step, since it has no before_run."""
-
-    def __init__(self, source: FlowQueueInput) -> None:
-        self._source = source
-
-    def begin(self) -> None:
-        # Here and not later, so that workers are forked before a session has threads.
-        self._source._prepare()
-
-    def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
-        self._source._start(session, coord)
-
-    def end(self, session: tf.Session) -> None:
-        self._source._finish()
 
 
 @final

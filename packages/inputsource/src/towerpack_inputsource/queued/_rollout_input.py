@@ -10,7 +10,7 @@ import tensorflow.compat.v1 as tf
 
 from .._errors import DatapointError, NotRunningError
 from .._source import InputSource
-from ..prefetch._one_session import fast_callable
+from ..prefetch._one_session import SourceHook, fast_callable
 from ..specs import Array, compile_check, component_of
 
 __all__ = ["RolloutInput"]
@@ -120,7 +120,7 @@ class RolloutInput(InputSource):
         return tensors
 
     def _hooks(self) -> Sequence[tf.train.SessionRunHook]:
-        return [_SessionHook(self)]
+        return [SourceHook(start=self._start, end=self._stop)]
 
     def _interrupt(self) -> None:
         if self._close is not None:
@@ -132,7 +132,7 @@ class RolloutInput(InputSource):
             "Evaluate by acting in an environment, or give the evaluation a separate flow."
         )
 
-    def _start(self, session: tf.Session) -> None:
+    def _start(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
         self._enqueue = fast_callable(session, [self._put], self._placeholders, options=_RUN_HERE)
         self._enqueue_many = fast_callable(session, [self._put_many], self._stacks, options=_RUN_HERE)
         self._close = session.make_callable(self._end)
@@ -165,17 +165,3 @@ def _kinds(datapoint: Any) -> list[Any] | None:
     if not all(array.size for array in datapoint):
         return None  # enqueue_many divides by the size of a slice: SIGFPE or SIGSEGV (TensorFlow 2.20)
     return [(array.shape, array.dtype) for array in datapoint]
-
-
-@final
-class _SessionHook(tf.train.SessionRunHook):
-    """Gives `put` access to the live session, without cost for a step."""
-
-    def __init__(self, source: RolloutInput) -> None:
-        self._source = source
-
-    def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
-        self._source._start(session)
-
-    def end(self, session: tf.Session) -> None:
-        self._source._stop()
