@@ -251,6 +251,32 @@ def test_a_worker_killed_from_outside_is_noticed_at_once():
     assert perf_counter() - begin < 10  # it would wait for ever
 
 
+def test_datapoints_made_before_the_end_of_a_worker_come_before_its_error():
+    taken, sent = os.pipe(), os.pipe()
+
+    def end(dp):
+        if dp[0] == 1:
+            os.read(taken[0], 1)
+        elif dp[0] == 2:  # by the worker of datapoint 0
+            os.read(sent[0], 1)
+            os.kill(os.getpid(), signal.SIGKILL)
+        elif dp[0] == 3:  # by that of datapoint 1
+            os.write(sent[1], b"1")
+            threading.Event().wait()
+        return [dp[0], os.getpid()]
+
+    # With a time limit, each datapoint is a separate message.
+    iterator = iter(forked(MapData(numbers(9), end), 2, timeout=60))
+    _, pid = next(iterator)
+    os.write(taken[1], b"0")
+    os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+    assert next(iterator)[0] == 1
+    with pytest.raises(WorkerDiedError, match="was killed by SIGKILL"):
+        next(iterator)
+    for descriptor in (*taken, *sent):
+        os.close(descriptor)
+
+
 def test_a_worker_that_hangs_is_named(caplog):
     def hang(dp):
         if dp[0] == 2:

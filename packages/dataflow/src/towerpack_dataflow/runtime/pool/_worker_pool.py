@@ -99,7 +99,7 @@ class WorkerPool:
         """Yields the results of a pass, in the order of its dispatcher.
 
         Raises:
-            WorkerDiedError: a worker was killed.
+            WorkerDiedError: a worker was killed; raised after the results that arrived before.
         """
         this = self._begin(this)
         try:
@@ -118,6 +118,11 @@ class WorkerPool:
                     self._advance(this)
             if this.source_error is not None:
                 raise this.source_error
+        except Exception:  # datapoints before the place of the error are ready
+            while (chunk := this.dispatcher.take()) is not None:
+                yield chunk
+                del chunk
+            raise
         finally:
             # The garbage collector may call this at any point: the rest is done later.
             this.dispatcher.clear()
@@ -289,11 +294,11 @@ class WorkerPool:
 
     @contextlib.contextmanager
     def _hearing(self, worker: WorkerHandle) -> Iterator[None]:
-        """Reads the messages of an ended worker: one of them may contain the reason."""
+        """Reads all messages if this worker has ended: one of them may contain the reason."""
         try:
             yield
         except PeerGoneError:
-            self._receive(worker)
+            self._read([worker.number, *range(len(self._workers))])
 
     def _wait(self, this: ActivePass, poll: WorkerPoll) -> None:
         """Waits for events without holding the lock, then handles them."""
@@ -343,8 +348,15 @@ class WorkerPool:
             this.add_result(result, message)
 
     def _read(self, news: Iterable[int]) -> None:
+        """Reads the messages of these workers; those of all before it raises the end of one."""
+        death = None
         for number in news:
-            self._receive(self._workers[number])
+            try:
+                self._receive(self._workers[number])
+            except WorkerDiedError as error:
+                death = death or error
+        if death is not None:
+            raise death
 
     def _give_up(self, worker: WorkerHandle, poll: WorkerPoll) -> None:
         """Replaces a worker that takes too long."""
