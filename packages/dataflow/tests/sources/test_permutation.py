@@ -23,6 +23,16 @@ def test_orders_are_the_same_for_good():
     }
 
 
+def test_tables_of_hashes_change_no_order(monkeypatch):
+    def orders():
+        found = [Permutation(size, np.random.default_rng(size)) for size in (2**16 + 1, 2**20, 1_000_003)]
+        return [(order.indices(range(7, 3000, 2)).tolist(), order.at(65_000)) for order in found]
+
+    with_tables = orders()
+    monkeypatch.setattr(_permutation, "_BITS_OF_HASHES", 0)
+    assert orders() == with_tables
+
+
 @pytest.mark.parametrize("table", [True, False])
 def test_every_size_is_a_permutation(table, monkeypatch):
     if not table:

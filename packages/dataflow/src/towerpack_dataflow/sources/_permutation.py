@@ -11,6 +11,7 @@ __all__ = ["Permutation"]
 # Below this a real permutation costs under a millisecond; above it, the computed one is good enough.
 _TABLE_SIZE = 2**16
 _ROUNDS = 6
+_BITS_OF_HASHES = 24  # up to here, to hash all halves takes less time than to order some thousand numbers
 _WINDOW = 256
 _AHEAD = 4096  # twenty small operations of NumPy cost the same for a few numbers and for thousands
 _MIX = np.uint64(0xD6E8FEB86659FD93)  # an odd multiplier with evenly spread bits
@@ -46,9 +47,12 @@ class Permutation:
         self._ahead: tuple[range, np.ndarray] = (range(0), np.empty(0, np.intp))
         self._keys = rng.integers(2**64, size=_ROUNDS, dtype=np.uint64)
         bits = max(size - 1, 1).bit_length()
-        self._low_bits = np.uint64(bits // 2)
-        self._low_mask = np.uint64(2 ** (bits // 2) - 1)
-        self._high_mask = np.uint64(2 ** (bits - bits // 2) - 1)
+        self._low_bits = bits // 2
+        self._masks = 2 ** (bits - bits // 2) - 1, 2 ** (bits // 2) - 1  # of the half that a round changes
+        self._hashes: np.ndarray | None = None
+        if bits <= _BITS_OF_HASHES:
+            halves = np.arange(self._masks[0] + 1, dtype=np.int64)
+            self._hashes = np.array([self._hashed(turn, halves) for turn in range(_ROUNDS)])
 
     @property
     def is_table(self) -> bool:
@@ -67,7 +71,7 @@ class Permutation:
         positions, numbers = self._ahead
         if wanted.step != positions.step or wanted[0] not in positions or wanted[-1] not in positions:
             positions = range(wanted.start, self._size, wanted.step)[: max(_AHEAD, len(wanted))]
-            numbers = self._computed(positions).astype(np.intp)
+            numbers = self._computed(positions)
             self._ahead = positions, numbers
         first = positions.index(wanted[0])
         return numbers[first : first + len(wanted)]
@@ -84,28 +88,32 @@ class Permutation:
     def _computed(self, positions: range) -> np.ndarray:
         if self._table is not None:
             return self._table[positions.start : positions.stop : positions.step]
-        values = self._encrypt(np.arange(positions.start, positions.stop, positions.step, dtype=np.uint64))
+        values = self._encrypt(np.arange(positions.start, positions.stop, positions.step, dtype=np.int64))
         while (outside := values >= self._size).any():
             values[outside] = self._encrypt(values[outside])
         return values
 
     def _encrypt(self, values: np.ndarray) -> np.ndarray:
         """Passes values through the network once: a bijection of the power of two around `size`."""
-        low = values & self._low_mask
+        low = values & self._masks[1]
         high = values >> self._low_bits
-        for turn, key in enumerate(self._keys):
+        for turn in range(_ROUNDS):
             if turn % 2:
-                low ^= self._mixed(high, key) & self._low_mask
+                low ^= self._hashed(turn, high)
             else:
-                high ^= self._mixed(low, key) & self._high_mask
+                high ^= self._hashed(turn, low)
         encrypted: np.ndarray = (high << self._low_bits) | low
         return encrypted
 
-    @staticmethod
-    def _mixed(half: np.ndarray, key: np.uint64) -> np.ndarray:
-        """Hashes one half under a round's key; unsigned arithmetic wraps, as it should."""
-        mixed: np.ndarray = (half ^ key) * _MIX
+    def _hashed(self, turn: int, half: np.ndarray) -> np.ndarray:
+        """Hashes one half under a round's key to as many bits as the other half has."""
+        hashed: np.ndarray
+        if self._hashes is not None:
+            hashed = self._hashes[turn].take(half)
+            return hashed
+        mixed: np.ndarray = (half.view(np.uint64) ^ self._keys[turn]) * _MIX  # wraps, as it should
         mixed ^= mixed >> _HALF
         mixed *= _MIX
         mixed >>= _HALF
-        return mixed
+        hashed = mixed.view(np.int64) & self._masks[turn % 2]
+        return hashed
