@@ -26,8 +26,35 @@ __all__ = [
 _log = logging.getLogger("towerpack_callbacks")
 
 
+class _StatisticReader(Callback):
+    """Takes each new value of a statistic once; subclasses define the reaction."""
+
+    def __init__(self, monitor_stat: str) -> None:
+        self._watch = StatisticWatch(monitor_stat)
+
+    def consumes(self) -> Sequence[str]:
+        return [self._watch.name]
+
+    def _trigger(self) -> None:
+        value = self._watch.next_value(self.trainer.monitors)
+        if value is not None:
+            self._take(value)
+
+    def _take(self, value: float) -> None:
+        raise NotImplementedError
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"seen": self._watch.seen_step}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self._watch.seen_step = state["seen"]
+
+    def __str__(self) -> str:
+        return f"{type(self).__name__}({self._watch.name!r})"
+
+
 @final
-class EarlyStopping(Callback):
+class EarlyStopping(_StatisticReader):
     """Stops the training when a statistic has not improved for a number of values.
 
     The best value and the count survive a restart. Use `MinSaver` or `MaxSaver` to keep the best weights.
@@ -58,20 +85,14 @@ class EarlyStopping(Callback):
         if not min_delta >= 0:
             raise ValueError(f"EarlyStopping(min_delta={min_delta!r}): expected a number of at least 0.")
         check_choice(f"EarlyStopping(mode={mode!r})", mode, ("min", "max"))
-        self._watch = StatisticWatch(monitor_stat)
+        super().__init__(monitor_stat)
         self._patience = patience
         self._min_delta = min_delta
         self._mode = mode
         self._best: float | None = None
         self._waited = 0
 
-    def consumes(self) -> Sequence[str]:
-        return [self._watch.name]
-
-    def _trigger(self) -> None:
-        value = self._watch.next_value(self.trainer.monitors)
-        if value is None:
-            return
+    def _take(self, value: float) -> None:
         if is_better(value, self._best, self._mode, self._min_delta):
             self._best, self._waited = value, 0
             return
@@ -82,14 +103,11 @@ class EarlyStopping(Callback):
             )
 
     def state_dict(self) -> dict[str, Any]:
-        return {"best": self._best, "waited": self._waited, "seen": self._watch.seen_step}
+        return {"best": self._best, "waited": self._waited, **super().state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
+        super().load_state_dict(state)
         self._best, self._waited = state["best"], state["waited"]
-        self._watch.seen_step = state["seen"]
-
-    def __str__(self) -> str:
-        return f"EarlyStopping({self._watch.name!r})"
 
 
 @final
@@ -176,7 +194,7 @@ class SessionRunTimeout(Callback):
         return self._args
 
 
-class _LimitWatch(Callback):
+class _LimitWatch(_StatisticReader):
     """Counts consecutive values of a statistic beyond a limit; subclasses define the reaction."""
 
     def __init__(
@@ -192,18 +210,12 @@ class _LimitWatch(Callback):
                 f"{shown}(below={below!r}, above={above!r}): expected a number for exactly one of them."
             )
         check_count(f"{shown}(patience={patience!r})", patience)
-        self._watch = StatisticWatch(monitor_stat)
+        super().__init__(monitor_stat)
         self._below, self._above = below, above
         self._patience = patience
         self._count = 0
 
-    def consumes(self) -> Sequence[str]:
-        return [self._watch.name]
-
-    def _trigger(self) -> None:
-        value = self._watch.next_value(self.trainer.monitors)
-        if value is None:
-            return
+    def _take(self, value: float) -> None:
         self._count = 0 if self._is_within(value) else self._count + 1
         if self._count >= self._patience:
             limit = f"above {self._above}" if self._below is None else f"below {self._below}"
@@ -219,13 +231,11 @@ class _LimitWatch(Callback):
         raise NotImplementedError
 
     def state_dict(self) -> dict[str, Any]:
-        return {"count": self._count, "seen": self._watch.seen_step}
+        return {"count": self._count, **super().state_dict()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self._count, self._watch.seen_step = state["count"], state["seen"]
-
-    def __str__(self) -> str:
-        return f"{type(self).__name__}({self._watch.name!r})"
+        super().load_state_dict(state)
+        self._count = state["count"]
 
 
 @final
@@ -280,7 +290,7 @@ class StopAtCollapse(_LimitWatch):
 
 
 @final
-class OptunaPruning(Callback):
+class OptunaPruning(_StatisticReader):
     """Reports a statistic to a trial of Optuna, and ends the training when the trial's pruner requests it.
 
     The training ends as after an error of a callback: its threads and processes end, and `train()` raises
@@ -313,28 +323,13 @@ class OptunaPruning(Callback):
                 f"OptunaPruning(trial=...) received {trial!r}; expected the optuna.trial.Trial that the "
                 f"study gives to the objective."
             )
+        super().__init__(monitor_stat)
         self._trial = trial
-        self._watch = StatisticWatch(monitor_stat)
 
-    def consumes(self) -> Sequence[str]:
-        return [self._watch.name]
-
-    def _trigger(self) -> None:
-        value = self._watch.next_value(self.trainer.monitors)
-        if value is None:
-            return
+    def _take(self, value: float) -> None:
         self._trial.report(value, self.epoch_num)
         if self._trial.should_prune():
             from optuna import TrialPruned
 
             said = "is not a number" if math.isnan(value) else f"is {value:.5g}"
             raise TrialPruned(f"{self._watch.name} {said} after epoch {self.epoch_num}")
-
-    def state_dict(self) -> dict[str, Any]:
-        return {"seen": self._watch.seen_step}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        self._watch.seen_step = state["seen"]
-
-    def __str__(self) -> str:
-        return f"OptunaPruning({self._watch.name!r})"

@@ -170,12 +170,7 @@ class LoopState:
         """The number of steps after the running one, until the last epoch ends; None if there is no limit."""
         if self.max_epoch is None:
             return None
-        return (
-            (self.max_epoch - self.epoch_num) * self.steps_per_epoch
-            + self.steps_per_epoch
-            - 1
-            - self.local_step
-        )
+        return (self.max_epoch - self.epoch_num + 1) * self.steps_per_epoch - 1 - self.local_step
 
     @property
     def env_steps_passed(self) -> tuple[int, int]:

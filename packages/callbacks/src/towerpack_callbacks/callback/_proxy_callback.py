@@ -193,9 +193,8 @@ class PeriodicTrigger(ProxyCallback):
         alone = len(self._within) + (self._own is not None) == 1
         if self._own is not None and (alone or self._due(self._own)):
             self.callback._trigger_step()
-        due = [
-            self._due(ticker) for ticker in self._within
-        ]  # check all of them, so that each Ticker stays current
+        # Check all of them, so that each Ticker stays current.
+        due = [self._due(ticker) for ticker in self._within]
         if self._within and (alone or any(due)):
             self._triggered_at = self.global_step
             self.callback.trigger()

@@ -245,8 +245,7 @@ class SaveState(Callback):
                 raise TypeError(
                     f"SaveState({name}={each!r}): expected an object with {' and '.join(_METHODS)}; {why}. "
                     "Give an object that has them, such as towerpack_dataflow.envs.VectorEnvState(envs) for "
-                    "vector "
-                    "environments."
+                    "vector environments."
                 )
         self._objects = objects
 

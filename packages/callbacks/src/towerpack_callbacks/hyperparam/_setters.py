@@ -95,7 +95,7 @@ class HyperParamSetter(Callback):
         self._last = value
 
     def _log_change(self) -> None:
-        if not _equal(self._last, self._logged):
+        if not np.array_equal(self._last, self._logged):
             _log.info("%s is %s since step %d.", self.param.readable_name, self._last, self.global_step)
             self._logged = self._last
 
@@ -107,10 +107,6 @@ class HyperParamSetter(Callback):
 
     def __str__(self) -> str:
         return f"{type(self).__name__}({self.param.readable_name!r})"
-
-
-def _equal(one: Any, other: Any) -> bool:
-    return np.array_equal(one, other)
 
 
 @final

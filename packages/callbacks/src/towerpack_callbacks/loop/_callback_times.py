@@ -13,7 +13,7 @@ from .._errors import StopTraining
 from ..callback._callback import Callback, StepFetch
 from ..callback._every import LoopState
 
-__all__ = ["CallbackTimer", "CallbackTimes", "TimedCall", "call_all_timed", "call_timed"]
+__all__ = ["CallbackTimer", "CallbackTimes", "TimedCall", "call_timed"]
 
 _log = logging.getLogger("towerpack_callbacks")
 
@@ -86,37 +86,27 @@ TimedCall = tuple[str, CallbackTimer]
 """The name of a callback's method, looked up at each call, and the timer for the call."""
 
 
-def call_timed(calls: Iterable[TimedCall]) -> None:
-    """Makes calls in order and measures their times."""
-    start = time.perf_counter()
-    for method, timer in calls:
-        try:
-            getattr(timer.callback, method)()
-        except BaseException as error:
-            timer.raised = error
-            raise
-        end = time.perf_counter()
-        timer.add(method, start, end)
-        start = end
+def call_timed(calls: Iterable[TimedCall], *, all_of_them: bool = False) -> StopTraining | None:
+    """Makes calls in order and measures their times.
 
-
-def call_all_timed(calls: Iterable[TimedCall]) -> StopTraining | None:
-    """Makes all calls, including those after a stop request, and measures their times.
+    Args:
+        calls: the calls.
+        all_of_them: whether the calls after a stop request still run, so that saved states belong to the same
+            step.
 
     Returns:
-        The first stop request, or None. The calls after it still run, so that saved states belong to the same
-        step.
+        The first stop request among all calls, or None.
     """
     stop = None
     start = time.perf_counter()
     for method, timer in calls:
         try:
             getattr(timer.callback, method)()
-        except StopTraining as reason:
-            stop = stop or reason
         except BaseException as error:
-            timer.raised = error
-            raise
+            if not (all_of_them and isinstance(error, StopTraining)):
+                timer.raised = error
+                raise
+            stop = stop or error
         end = time.perf_counter()
         timer.add(method, start, end)
         start = end

@@ -19,7 +19,7 @@ from ..callback._trainer_protocol import TrainerProtocol, load_state_of, state_o
 from ..checkpoint.format import folder_of, key_of
 from ..graph import find_ancestors
 from ..monitors import Monitor
-from ._callback_times import CallbackTimes, TimedCall, call_all_timed, call_timed
+from ._callback_times import CallbackTimes, TimedCall, call_timed
 from ._step_plan import StepPlan, as_run_args, merge_options
 
 __all__ = [
@@ -232,7 +232,7 @@ class Callbacks:
     def trigger_step(self, step: int, epoch: int, last_step: bool) -> None:
         """Calls `_trigger_step` of the callbacks that are due after this step."""
         due, acted = self._step_triggers.due(step, epoch, last_step), self._loop.env_steps
-        stop = self._loop.stop = call_all_timed(due) if due else None
+        stop = self._loop.stop = call_timed(due, all_of_them=True) if due else None
         self._loop.observed_env_steps = acted
         # At the last step the epoch's triggers are still pending.
         if due and (not last_step or stop is not None):
@@ -264,7 +264,7 @@ class Callbacks:
 
     def trigger_epoch(self) -> None:
         """Calls all `_trigger_epoch`, then all `_after_triggers`."""
-        stop = self._loop.stop = call_all_timed(self._epoch_triggers)
+        stop = self._loop.stop = call_timed(self._epoch_triggers, all_of_them=True)
         call_timed(self._after_triggers)
         if self._callbacks:
             self._times.end_epoch(self._callbacks[0].epoch_num)
@@ -277,7 +277,7 @@ class Callbacks:
         A loop that runs only a few steps as a test calls it instead of the last `trigger_epoch`, so that
         evaluations and savers with long periods are also tested.
         """
-        stop = self._loop.stop = call_all_timed(self._calls("trigger", self._callbacks))
+        stop = self._loop.stop = call_timed(self._calls("trigger", self._callbacks), all_of_them=True)
         call_timed(self._after_triggers)
         if stop is not None:
             raise stop

@@ -139,16 +139,7 @@ class StepRunner:
             request: the return value of `request`.
             values: the values of `request.fetches`, with options and metadata.
         """
-        self._deliver(request, values.results, values.options, values.run_metadata)
-
-    def _deliver(
-        self,
-        request: StepRequest,
-        results: list[Any],
-        options: tf.RunOptions | None,
-        metadata: tf.RunMetadata | None,
-    ) -> None:
-        planned, chosen = results
+        (planned, chosen), options, metadata = values
         given = request.context.original_args
         self._count_step([] if given is None else given.fetches)
         request.plan.deliver(planned, metadata)
@@ -162,7 +153,7 @@ class StepRunner:
         options = request.options
         wanted, feeds = [fetches, request.fetches], {**feeds, **request.feeds}
         (value, results), metadata = self._call(wanted, feeds, options)
-        self._deliver(request, results, options, metadata)
+        self.deliver(request, tf.train.SessionRunValues(results, options, metadata))
         if context.stop_requested:
             raise StopTraining("a session hook requested a stop")
         return value
