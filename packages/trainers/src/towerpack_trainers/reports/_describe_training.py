@@ -232,7 +232,8 @@ def collect_env_info() -> str:
         >>> print(collect_env_info())  # doctest: +ELLIPSIS
         system ...
     """
-    rows = [*_machine(), *_versions(), *_build(), *_settings()]
+    versions = [(name, _version(name)) for name in _PACKAGES]
+    rows = [*_machine(), *versions, *_build(), *_settings()]
     width = max(len(name) for name, _ in rows)
     return "\n".join(f"{name:{width}}  {value}" for name, value in rows)
 
@@ -245,10 +246,6 @@ def _machine() -> list[tuple[str, str]]:
         ("cpu cores", f"{len(os.sched_getaffinity(0))} of {os.cpu_count()}"),
         ("memory", f"{memory:.1f} GiB"),
     ]
-
-
-def _versions() -> list[tuple[str, str]]:
-    return [(name, _version(name)) for name in _PACKAGES]
 
 
 @functools.cache  # it takes 2 ms, and they are listed at each training

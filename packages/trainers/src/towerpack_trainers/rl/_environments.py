@@ -342,7 +342,7 @@ class VectorSteps:
 
     def _checked(self, observation: Any) -> np.ndarray:
         array = np.asarray(observation)
-        if array.shape != self._shape or not _becomes(array.dtype, self._dtype):
+        if array.shape != self._shape or not np.can_cast(array.dtype, self._dtype, "same_kind"):
             raise EnvironmentStepError(
                 f"Step {self._steps}: the environments returned observations of shape {array.shape} and "
                 f"dtype {array.dtype}; their spaces declare {self._shape} and {self._dtype}."
@@ -372,10 +372,6 @@ class VectorSteps:
                 f"{array.dtype}; expected a bool for each of {self.envs.num_envs} environments."
             )
         return array
-
-
-def _becomes(received: np.dtype[Any], declared: np.dtype[Any]) -> bool:
-    return received == declared or np.can_cast(received, declared, "same_kind")
 
 
 def _autoreset_mode(envs: VectorEnvironments) -> str:

@@ -66,7 +66,7 @@ class EvaluationTower:
         self._tower = tower
         self._source = source
         self._hooks = source.hooks()
-        self._sess: tf.Session = None
+        self.sess: tf.Session = None  # until `start`
         # The tensors of the last evaluation, and its session call: preparing one takes time.
         self._last: tuple[list[Any], _BatchCall] | None = None
         first = next(iter(tower.inputs.values()))
@@ -81,14 +81,14 @@ class EvaluationTower:
 
     def start(self, sess: tf.Session, coord: tf.train.Coordinator) -> None:
         """Starts the input in a session."""
-        self._sess, self._coord, self._last = sess, coord, None
+        self.sess, self._coord, self._last = sess, coord, None
         for hook in self._hooks:
             hook.after_create_session(sess, coord)
 
     def stop(self) -> None:
         """Stops the input, before the session is closed."""
         for hook in self._hooks:
-            hook.end(self._sess)
+            hook.end(self.sess)
 
     def evaluate(self, fetches: Any) -> Iterator[tuple[Any, int]]:
         """Runs one whole pass of the input; see `towerpack_callbacks.InferenceTower`."""
@@ -96,7 +96,7 @@ class EvaluationTower:
         try:
             wanted = tf.nest.map_structure(lambda each: each, self.with_batch_size(fetches))
             if self._last is None or _identities(self._last[0]) != _identities(wanted):
-                self._last = wanted, _BatchCall(self._sess, wanted)
+                self._last = wanted, _BatchCall(self.sess, wanted)
             yield from self._batches(*self._last)
         finally:
             self.progress = None
@@ -127,14 +127,9 @@ class EvaluationTower:
         """Returns the fetches of one batch, with the number of examples in it."""
         return [fetches, self._batch_size]
 
-    @property
-    def sess(self) -> tf.Session:
-        """The session, after `start`."""
-        return self._sess
-
     def next_feeds(self) -> dict[Any, Any] | None:
         """Returns the feeds of the next batch, for callers that run the session; None at the end."""
-        context = tf.train.SessionRunContext(tf.train.SessionRunArgs([]), self._sess)
+        context = tf.train.SessionRunContext(tf.train.SessionRunArgs([]), self.sess)
         try:
             args = [hook.before_run(context) for hook in self._hooks]
         except tf.errors.OutOfRangeError:
@@ -142,7 +137,7 @@ class EvaluationTower:
         return {self._fed_at[tensor.ref()]: value for tensor, value in _feeds_of(args).items()}
 
     def _run(self, wanted: list[Any], call: _BatchCall) -> Any:
-        context = tf.train.SessionRunContext(tf.train.SessionRunArgs(wanted), self._sess)
+        context = tf.train.SessionRunContext(tf.train.SessionRunArgs(wanted), self.sess)
         args = [hook.before_run(context) for hook in self._hooks]
         results = call(_feeds_of(args))
         for hook in self._hooks:
@@ -243,7 +238,8 @@ class ParallelEvaluation:
         sess = self._towers[0].sess
         calls = [_BatchCall(sess, wanted[:count]) for count in range(len(wanted) + 1)]
         while True:
-            feeds = list(itertools.takewhile(lambda fed: fed is not None, self._next_feeds()))
+            following: Iterator[Any] = (tower.next_feeds() for tower in self._towers)
+            feeds = list(itertools.takewhile(lambda fed: fed is not None, following))
             if feeds:
                 merged = {tensor: value for fed in feeds for tensor, value in fed.items()}
                 for values, batch_size in calls[len(feeds)](merged):
@@ -251,9 +247,6 @@ class ParallelEvaluation:
                     yield values, int(batch_size)
             if len(feeds) < len(self._towers):
                 return
-
-    def _next_feeds(self) -> Iterator[Any]:
-        return (tower.next_feeds() for tower in self._towers)
 
 
 def round_robin(flow: Iterable[Any], count: int) -> list[Iterable[Any]]:

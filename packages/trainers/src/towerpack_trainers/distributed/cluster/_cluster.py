@@ -176,7 +176,7 @@ def resolve_cluster(
     if addresses is not None and rank is not None:
         return Cluster.of(addresses, rank)
     if os.environ.get("TF_CONFIG"):
-        return _from_resolver(_tf_config_resolver, "TF_CONFIG")
+        return _from_resolver(tf.distribute.cluster_resolver.TFConfigClusterResolver, "TF_CONFIG")
     if "SLURM_PROCID" in os.environ and "SLURM_STEP_NUM_TASKS" in os.environ:
         return _from_resolver(lambda: _slurm_resolver(port_base), "SLURM")
     raise ClusterError(
@@ -196,10 +196,6 @@ def split_address(address: str) -> tuple[str, int]:
     if not host or not port.isdigit() or not 0 < int(port) < 65536:
         raise ClusterError(f'{address!r} is not an address; expected "host:port", such as "10.0.0.1:2222".')
     return host.strip("[]"), int(port)
-
-
-def _tf_config_resolver() -> Any:
-    return tf.distribute.cluster_resolver.TFConfigClusterResolver()
 
 
 def _slurm_resolver(port_base: int) -> Any:
