@@ -25,6 +25,7 @@ RATE = 1e-3
 Times = tuple[float, float]
 
 RESIDENT, FLOW, MAPPED = "trainer, a batch in the graph", "trainer, flow over arrays", "trainer, mapped list"
+COMPILED = "trainer, flow over arrays, xla, 50 steps a call"
 BARE_MAPPED = "the mapped list alone"
 EVALUATED, PREDICTED = "InferenceRunner, flow over arrays", "SimpleDatasetPredictor, flow over arrays"
 FORWARD = "the forward pass, a batch in the graph"
@@ -113,7 +114,7 @@ def our_flows() -> dict[str, Callable[[], Times]]:
 
         _before_epoch, _after_epoch = begin, end
 
-    def training(watch=None, callbacks=None, steps: int = STEPS, **data) -> Times:
+    def training(watch=None, callbacks=None, steps: int = STEPS, **options) -> Times:
         watch = watch or Watch()
         with tempfile.TemporaryDirectory() as log_dir, on_screen():
             config = TrainConfig(
@@ -124,7 +125,7 @@ def our_flows() -> dict[str, Callable[[], Times]]:
                 steps_per_epoch=steps,
                 max_epoch=EPOCHS,
                 log_dir=log_dir,
-                **data,
+                **options,
             )
             SimpleTrainer(config).train()
         walls, cpus = zip(*watch.seconds[1:])
@@ -166,6 +167,7 @@ def our_flows() -> dict[str, Callable[[], Times]]:
     return {
         RESIDENT: lambda: training(data=TensorInput(lambda: mlp_inputs(tf))),
         FLOW: lambda: training(dataflow=flow_over_arrays()),
+        COMPILED: lambda: training(dataflow=flow_over_arrays(), xla=True, steps_per_run=50),
         MAPPED: lambda: training(dataflow=mapped_list()),
         BARE_MAPPED: alone,
         EVALUATED: evaluated,

@@ -366,6 +366,8 @@ def judge_flows(verdicts: _verdicts.Verdicts, figures: _rounds.Figures) -> None:
         (names.FLOW, names.RESIDENT, 0.8),
         (names.FLOW, names.JAX, 1.3),
         (names.FLOW, names.JAX_SCAN, None),
+        (names.COMPILED, names.JAX, 1.3),
+        (names.COMPILED, names.JAX_SCAN, None),
         (names.FLOW, names.TORCH, 3),
         (names.FLOW, "Keras fit, steps_per_execution=100", 4),
         (names.MAPPED, names.BARE_MAPPED, 0.8),

@@ -422,6 +422,7 @@ class Trainer(metaclass=_BuiltInGraph):
                 may_fuse=not limited and config.stall_seconds >= 1,
                 prologue=self._prologue,
                 pools=max(1, len(options.session_inter_op_thread_pool)),
+                compiled=config.xla,
             )
         return self._steps
 

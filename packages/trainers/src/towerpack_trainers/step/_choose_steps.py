@@ -12,6 +12,7 @@ from towerpack_callbacks import Callbacks, LoopState, StepCounter, StopTraining
 
 from .._errors import ConfigError
 from ..towers._tower import LAST_STEP
+from ._compiled_steps import CompiledSteps
 from ._copies_of_step import Given, StepCopies
 from ._fused_steps import DefaultStep, FusedSteps, StepCalls, TrainingSteps, compile_step
 
@@ -150,18 +151,21 @@ class FixedSteps:
     Args:
         default: the default step.
         per_call: the number of steps in one call.
+        compiled: whether XLA compiles all of them but the last, as one program in a session call of its own.
 
     Raises:
         ConfigError: several steps are requested, but the step needs a feed.
     """
 
-    def __init__(self, default: DefaultStep, per_call: int = 1) -> None:
+    def __init__(self, default: DefaultStep, per_call: int = 1, compiled: bool = False) -> None:
         self.default = default
         self.per_call = per_call
         self._done: tf.Operation = default.done
         self._values: Sequence[Any] = default.values
         self._prologue_op: tf.Operation | None = None
+        self._compiled: CompiledSteps | None = None
         if per_call > 1:
+            self._compiled = CompiledSteps.of(default.done, per_call - 1) if compiled else None
             self._repeat()
 
     def __str__(self) -> str:
@@ -169,8 +173,14 @@ class FixedSteps:
 
     def compile(self, sess: tf.Session) -> StepCalls:
         """Prepares the session calls."""
-        prologue = None if self._prologue_op is None else sess.make_callable(self._prologue_op)
-        return StepCalls(compile_step(sess, self._done, self._values), run_prologue=prologue)
+        if self._prologue_op is None:
+            return StepCalls(compile_step(sess, self._done, self._values))
+        prologue = sess.make_callable(self._prologue_op)
+        if self._compiled is None:
+            return StepCalls(compile_step(sess, self._done, self._values), run_prologue=prologue)
+        prologue = self._compiled.bind(sess, prologue)
+        run = compile_step(sess, self.default.done, self.default.values)
+        return StepCalls(_following(prologue, run), run_prologue=prologue)
 
     def _repeat(self) -> None:
         """Puts all steps except the last into a loop, followed by the last one."""
@@ -233,6 +243,7 @@ def choose_steps(
     may_fuse: bool = True,
     prologue: PrologueOps | None = None,
     pools: int = 1,
+    compiled: bool = False,
 ) -> TrainingSteps:
     """Chooses the number of steps in a session call, and adds the ops for it to the graph.
 
@@ -248,6 +259,7 @@ def choose_steps(
         may_fuse: False if there is another reason not to fuse steps.
         prologue: the ops that run before each step, as a part of it; None: none.
         pools: the number of the session's thread pools.
+        compiled: whether XLA compiles the steps of a call as one program, where it keeps their effect.
 
     Raises:
         ConfigError: several steps per call are requested, but the trainer, a period or the input needs one.
@@ -273,4 +285,4 @@ def choose_steps(
         fused = FusedSteps.of(default, epochs * loop.steps_per_epoch, pools)
         if fused is not None:
             return fused
-    return FixedSteps(default, per_call)
+    return FixedSteps(default, per_call, compiled)

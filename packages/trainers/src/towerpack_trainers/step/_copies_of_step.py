@@ -96,7 +96,7 @@ class StepCopies:
         given: Given | None = None,
         after: Sequence[tf.Operation] = (),
     ) -> tf.Tensor:
-        """Adds a loop over the step; returns the number of its iterations.
+        """Adds a loop over the step to the default graph; returns the number of its iterations.
 
         Args:
             goes_on: called before each iteration with the number of previous ones; returns a boolean.
@@ -111,14 +111,14 @@ class StepCopies:
             with tf.control_dependencies(outputs):
                 return iteration + 1
 
-        with self.graph.as_default(), tf.name_scope(None), tf.control_dependencies(None):
+        with tf.name_scope(None), tf.control_dependencies(None):
             with tf.control_dependencies(after):
                 start = tf.constant(0)
             return tf.while_loop(goes_on, body, [start], parallel_iterations=1, name=name)
 
     @functools.cached_property  # slow for a large graph, and not needed to inspect the ops
     def _definition(self) -> Any:
-        wanted = {op.name for op in self.ops} | {tensor.op.name for tensor in self._handles.values()}
+        wanted = {op.name for op in self.ops}
         try:
             whole = self.graph.as_graph_def()
         except ValueError as error:

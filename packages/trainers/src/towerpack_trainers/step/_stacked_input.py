@@ -121,6 +121,41 @@ class StackedInput:
             ]
         return [*values, *sizes]
 
+    def take_padded(self, count: tf.Tensor, most: int) -> list[tf.Tensor]:
+        """Adds the dequeue of datapoints into stacks of a fixed size, as XLA needs them.
+
+        Args:
+            count: the number of datapoints to wait for; fewer come at the end of the data.
+            most: the size of the stacks, at least `count`.
+
+        Returns:
+            The number of datapoints, the size of the queue after them, and the stacks.
+        """
+        with tf.device(self._dequeue.device), tf.name_scope("stacked_input"):
+            dtypes = [tensor.dtype for tensor in self._dequeue.outputs]
+            stacks = tf.raw_ops.QueueDequeueUpToV2(handle=self._queue, n=count, component_types=dtypes)
+            taken = tf.shape(stacks[0])[0]
+            with tf.control_dependencies([taken]):
+                size = tf.raw_ops.QueueSizeV2(handle=self._queue)
+            padded = []
+            for stack, tensor in zip(stacks, self._dequeue.outputs):
+                stack = tf.pad(stack, [[0, most - taken], *[[0, 0]] * tensor.shape.rank])
+                padded.append(tf.ensure_shape(stack, [most, *tensor.shape]))
+        return [taken, size, *padded]
+
+    def slices(
+        self, number: tf.Tensor | int, count: tf.Tensor, size: tf.Tensor, stacks: Sequence[tf.Tensor]
+    ) -> list[tf.Tensor]:
+        """Returns the values of the replaced tensors, from the results of `take_padded`.
+
+        Args:
+            number: the number of the iteration, from 0.
+            count: the number of datapoints.
+            size: the size of the queue after them.
+            stacks: the datapoints.
+        """
+        return [*(stack[number] for stack in stacks), *(size + (count - 1 - number) for _ in self._sizes)]
+
     def release(self, done: tf.Tensor) -> tf.Tensor:
         """Adds ops that free the memory of the stacks after the loop.
 
