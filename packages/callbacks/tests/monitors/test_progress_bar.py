@@ -1,10 +1,12 @@
 """The progress bar."""
 
 import logging
+import os
 import re
 import sys
 import threading
 
+import pytest
 import tensorflow.compat.v1 as tf
 
 from towerpack_callbacks import Callback, MovingAverageSummary, ProgressBar, ScalarPrinter, add_moving_summary
@@ -55,6 +57,18 @@ def test_a_bar_for_each_epoch_and_no_thread_left(line, monkeypatch):
     assert [text.split(":")[0] for text in terminal.lines()] == ["epoch 1/2", "epoch 2/2"]
     assert all("3/3" in text and "cost=" in text for text in terminal.lines())
     assert not set(threading.enumerate()) - before
+
+
+@pytest.mark.parametrize("columns", [0, 1, 2, 30])
+def test_a_terminal_of_any_size(line, monkeypatch, columns):
+    """A terminal of unknown width has 0 columns, and a line was cut to -1 columns without end."""
+    terminal = Terminal()
+    monkeypatch.setattr(terminal, "fileno", lambda: 2)
+    monkeypatch.setattr(os, "get_terminal_size", lambda *_: os.terminal_size((columns, 24)))
+    monkeypatch.setattr(sys, "stderr", terminal)
+    monkeypatch.setattr("tqdm.std.disp_trim", lambda data, length: data[:length] if length >= 0 else 1 / 0)
+    line.run([ProgressBar(), ScalarPrinter()], steps_per_epoch=3, max_epoch=2)
+    assert "epoch 2/2" in terminal.text.replace("\n  ", " ")
 
 
 def test_no_line_is_broken_by_the_bar(line, monkeypatch):

@@ -269,6 +269,15 @@ class _Bar(tqdm):  # type: ignore[type-arg]
 
     monitor_interval = 0
 
+    @property
+    def format_dict(self) -> Any:
+        """The arguments of the line."""
+        arguments = super().format_dict
+        # A terminal of unknown width has 0 columns. tqdm leaves one empty, and cuts a line with colours or wide
+        # characters to -1 columns in an endless loop (tqdm 4.67).
+        arguments["ncols"] = None if (arguments["ncols"] or 0) < 0 else arguments["ncols"]
+        return arguments
+
 
 def _notebook_bar() -> type[tqdm[Any]]:
     if importlib.util.find_spec("ipywidgets") is None:
