@@ -273,8 +273,8 @@ class _Bar(tqdm):  # type: ignore[type-arg]
     def format_dict(self) -> Any:
         """The arguments of the line."""
         arguments = super().format_dict
-        # A terminal of unknown width has 0 columns. tqdm leaves one empty, and cuts a line with colours or wide
-        # characters to -1 columns in an endless loop (tqdm 4.67).
+        # A terminal of unknown width has 0 columns. tqdm leaves one empty, and never ends to cut a line with
+        # colours or wide characters to -1 columns (tqdm 4.67).
         arguments["ncols"] = None if (arguments["ncols"] or 0) < 0 else arguments["ncols"]
         return arguments
 
