@@ -445,17 +445,10 @@ try:
     SyncMultiGPUReplicatedBuilder([0, 1], True, 'cpu')
 except NotImplementedError as error:
     print(error)
-try:
-    class Images(MonitorBase):
-        def process_image(self, name, val):
-            pass
-except NotImplementedError as error:
-    print(error)
 """,
     )
     assert "w [1.8 1. ]" in printed  # 1 + 2 * 0.1 * 2 * (3 - 1)
     assert "SyncMultiGPUReplicatedBuilder(towers=...) has no counterpart" in printed
-    assert "process_image is never called. Override process_summary" in printed
 
 
 @pytest.mark.slow
@@ -522,7 +515,7 @@ Hooks()
 
 
 @pytest.mark.slow
-def test_an_event_reaches_the_file_for_tensorboard(python, tmp_path: Path) -> None:
+def test_events_and_images_reach_monitors_and_the_file_for_tensorboard(python, tmp_path: Path) -> None:
     printed = run(
         python,
         tmp_path,
@@ -533,14 +526,31 @@ import glob
 class Put(Callback):
     def _trigger(self):
         self.trainer.monitors.put_event(tf.Event(session_log=tf.SessionLog(status=tf.SessionLog.STOP)))
+        for shape in [(8, 6), (8, 6, 3), (2, 8, 6), (2, 8, 6, 1)]:
+            self.trainer.monitors.put_image('images', np.zeros(shape, np.uint8))
+
+
+class Print(MonitorBase):
+    def process_event(self, evt):
+        print('received event of step', evt.step)
+
+    def process_image(self, name, val):
+        print('received', name, val.shape)
 
 
 logger.set_logger_dir('log')
 launch_train_with_config(
-    TrainConfig(model=Model(), dataflow=flow(), callbacks=[Put()], max_epoch=1), SimpleTrainer())
+    TrainConfig(model=Model(), dataflow=flow(), callbacks=[Put()], max_epoch=1,
+                monitors=[TFEventWriter(), Print()]), SimpleTrainer())
 for event in tf.train.summary_iterator(glob.glob('log/events*')[0]):
     if event.HasField('session_log'):
         print('event of step', event.step, event.wall_time > 0)
+    for value in event.summary.value:
+        if value.HasField('image'):
+            print(value.tag, value.image.height, value.image.colorspace)
 """,
     )
-    assert "event of step 2 True" in printed
+    assert "event of step 2 True" in printed and "received event of step 2" in printed
+    for shape in ["(1, 8, 6, 1)", "(1, 8, 6, 3)", "(2, 8, 6, 1)"]:
+        assert f"received images {shape}" in printed
+    assert printed.count("images/1 8 1") == 2 and "images 8 3" in printed

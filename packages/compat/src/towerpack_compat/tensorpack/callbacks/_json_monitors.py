@@ -15,7 +15,7 @@ import tensorflow.compat.v1 as tf
 import towerpack_callbacks as callbacks
 from towerpack_callbacks.monitors import TFEventWriter as EventWriter
 
-from ..._errors import NoCounterpartError, page
+from ..._errors import NoCounterpartError
 from ..._resolve import resolve
 from ..utils import logger
 from ._old_callback import Callback
@@ -39,28 +39,43 @@ class MonitorBase(callbacks.Monitor, Callback):
     def __init_subclass__(cls, **arguments: Any) -> None:
         """Wraps `process_scalar(self, name, val)` to accept the step, which Towerpack passes, too."""
         super().__init_subclass__(**arguments)
-        for method in {"process_event", "process_image"}.intersection(vars(cls)):
-            raise NoCounterpartError(f"{method} is never called. Override process_summary: {page('#names')}.")
-        for method in ("process_scalar", "process_summary"):
+        for method, count in {"process_scalar": 4, "process_summary": 3}.items():
             function = vars(cls).get(method)
-            if function is not None and function.__code__.co_argcount < _WITH_STEP[method]:
+            if function is not None and function.__code__.co_argcount < count:
                 setattr(cls, method, _without_step(function))
+
+    def process_event(self, evt: tf.Event) -> None:
+        """Receives an event of `put_event`."""
+
+    def process_image(self, name: str, val: Any) -> None:
+        """Receives the images of `put_image`, an array of shape NHWC."""
 
 
 def _put_event(self: callbacks.Monitors, evt: tf.Event) -> None:
     """Writes an event of TensorFlow, with the current step and time."""
     evt.step, evt.wall_time = self._loop.global_step, time.time()
-    for monitor in [each for each in self if isinstance(each, EventWriter)]:
-        monitor._open().add_event(evt)
+    for writer in [each for each in self if isinstance(each, EventWriter)]:
+        writer._open().add_event(evt)
+    for monitor in [each for each in self if isinstance(each, MonitorBase)]:
+        monitor.process_event(evt)
 
 
+def _put_image(self: callbacks.Monitors, name: str, val: Any) -> None:
+    """Records images of shape HW, HWC, NHW or NHWC."""
+    images = val[..., None] if val.ndim == 2 or (val.ndim == 3 and val.shape[2] > 4) else val
+    images = images[None] if images.ndim == 3 else images
+    for monitor in [each for each in self if isinstance(each, MonitorBase)]:
+        monitor.process_image(name, images)
+    _put_in_summary(self, name, images)
+
+
+_put_in_summary = callbacks.Monitors.put_image
+callbacks.Monitors.put_image = _put_image  # type: ignore[assignment, method-assign]
 callbacks.Monitors.put_event = _put_event  # type: ignore[attr-defined]
-_WITH_STEP = {"process_scalar": 4, "process_summary": 3}
 
 
 def _without_step(function: Any) -> Any:
-    count = function.__code__.co_argcount
-    return lambda self, *values: function(self, *values[: count - 1])
+    return lambda self, *values: function(self, *values[: function.__code__.co_argcount - 1])
 
 
 class NoOpMonitor(MonitorBase):
