@@ -13,7 +13,6 @@ from typing import Any
 import tensorflow.compat.v1 as tf
 
 import towerpack_callbacks as callbacks
-from towerpack_callbacks.monitors import TFEventWriter as EventWriter
 
 from ..._errors import NoCounterpartError
 from ..._resolve import resolve
@@ -54,10 +53,11 @@ class MonitorBase(callbacks.Monitor, Callback):
 def _put_event(self: callbacks.Monitors, evt: tf.Event) -> None:
     """Writes an event of TensorFlow, with the current step and time."""
     evt.step, evt.wall_time = self._loop.global_step, time.time()
-    for writer in [each for each in self if isinstance(each, EventWriter)]:
-        writer._open().add_event(evt)
-    for monitor in [each for each in self if isinstance(each, MonitorBase)]:
-        monitor.process_event(evt)
+    for monitor in self:
+        if isinstance(monitor, callbacks.TFEventWriter):
+            monitor._open().add_event(evt)
+        elif isinstance(monitor, MonitorBase):
+            monitor.process_event(evt)
 
 
 def _put_image(self: callbacks.Monitors, name: str, val: Any) -> None:
@@ -111,7 +111,7 @@ def TFEventWriter(
     if logger.get_logger_dir() is None:
         logger.warn("logger directory was not set. Ignore TFEventWriter.")
         return NoOpMonitor("TFEventWriter")
-    return EventWriter(flush_secs=flush_secs)
+    return callbacks.TFEventWriter(flush_secs=flush_secs)
 
 
 class JSONWriter(MonitorBase):

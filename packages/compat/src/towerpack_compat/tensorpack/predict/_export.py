@@ -57,12 +57,9 @@ class ModelExporter:
             signature_name: the name of the signature.
         """
         with self._built() as (sess, *tensors):
-            of_inputs, of_outputs = (
-                {tensor.name: tf.saved_model.build_tensor_info(tensor) for tensor in each} for each in tensors
-            )
-            signature = tf.saved_model.build_signature_def(
-                of_inputs, of_outputs, tf.saved_model.PREDICT_METHOD_NAME
-            )
+            describe = tf.saved_model.build_tensor_info
+            described = [{tensor.name: describe(tensor) for tensor in each} for each in tensors]
+            signature = tf.saved_model.build_signature_def(*described, tf.saved_model.PREDICT_METHOD_NAME)
             builder = tf.saved_model.Builder(filename)
             builder.add_meta_graph_and_variables(
                 sess, list(tags or [tf.saved_model.SERVING]), {signature_name: signature}
