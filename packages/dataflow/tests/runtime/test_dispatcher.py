@@ -91,8 +91,8 @@ def test_delivered_datapoints_are_not_handed_out_again():
     assert sorted(got) == [2, 3, 5, 6, 8, 9]
 
 
-@pytest.mark.parametrize(("seconds", "size", "count"), [(1e-5, 10, 100), (1.0, 10, 1), (1e-9, 2**19, 2)])
-def test_tasks_grow_to_a_millisecond_or_a_megabyte(seconds, size, count):
+@pytest.mark.parametrize(("seconds", "size", "count"), [(1e-5, 10, 400), (1.0, 10, 1), (1e-9, 2**19, 2)])
+def test_tasks_grow_to_four_milliseconds_or_a_megabyte(seconds, size, count):
     task_size = TaskSize()
     for _ in range(40):
         task_size.learn(task_size.count, seconds * task_size.count, size * task_size.count)

@@ -51,7 +51,7 @@ class ParallelFlow(ProxyDataFlow):
     effect = Effect(keeps_place=True)
     _worker_pool: Pool | None = None
     _read_only = False
-    _work = 1e-3  # seconds of work that justify a message to a worker
+    _work = 4e-3  # seconds of work that justify a message to a worker
     _reads_here = False  # whether this process reads the inputs, so that workers can share even a stream
 
     def __init__(self, ds: Any, num_workers: int | str, options: WorkerOptions) -> None:

@@ -10,7 +10,7 @@ __all__ = ["Dispatcher", "TaskSize"]
 
 T = TypeVar("T")
 
-_WORK = 1e-3  # seconds of work that justify a message: a message costs some 30 us on both sides
+_WORK = 4e-3  # seconds of work that justify a message: it costs 30 us on both sides, on busy processors 300
 _BYTES = 2**20  # beyond this, more datapoints in a message save nothing
 _MOST = 4096
 
