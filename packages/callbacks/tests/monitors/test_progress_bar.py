@@ -1,5 +1,7 @@
 """The progress bar."""
 
+import contextlib
+import gc
 import logging
 import os
 import re
@@ -57,6 +59,29 @@ def test_a_bar_for_each_epoch_and_no_thread_left(line, monkeypatch):
     assert [text.split(":")[0] for text in terminal.lines()] == ["epoch 1/2", "epoch 2/2"]
     assert all("3/3" in text and "cost=" in text for text in terminal.lines())
     assert not set(threading.enumerate()) - before
+
+
+@pytest.mark.parametrize("ends", [True, False])
+def test_handlers_that_change_during_an_epoch_stay_changed(line, ends):
+    """An import in a step may add one; a failed session calls no hook, and its bar is deleted."""
+    root, added, removed = logging.getLogger(), logging.NullHandler(), logging.NullHandler()
+
+    class Change(Callback):
+        def _trigger_step(self):
+            root.addHandler(added)
+            root.removeHandler(removed)
+            if not ends:
+                raise LookupError("failed")
+
+    root.addHandler(removed)
+    try:
+        with contextlib.suppress(LookupError):
+            line.run([ProgressBar(), Change()], steps_per_epoch=3, max_epoch=1)
+        gc.collect()
+        assert added in root.handlers and removed not in root.handlers
+    finally:
+        root.removeHandler(added)
+        root.removeHandler(removed)
 
 
 @pytest.mark.parametrize("columns", [0, 1, 2, 30])

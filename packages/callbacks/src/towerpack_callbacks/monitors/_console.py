@@ -17,7 +17,7 @@ import shutil
 import sys
 import textwrap
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from html import escape
 from itertools import islice
 from pathlib import Path
@@ -368,10 +368,7 @@ class ProgressBar(Callback):
         )
 
     def _options_outside_notebooks(self) -> dict[str, Any]:
-        # Its import warns in a notebook without ipywidgets.
-        from tqdm.contrib.logging import logging_redirect_tqdm
-
-        self._logs.enter_context(logging_redirect_tqdm(_loggers_of_consoles(), _Bar))
+        self._logs.enter_context(_redirected_logs())
         if not sys.stderr.isatty():
             return {"file": _Lines(), "delay": _SECONDS_IN_A_FILE, "leave": False}
         return {"file": sys.stderr, "dynamic_ncols": True, "colour": "green" if has_colours() else None}
@@ -406,6 +403,32 @@ class ProgressBar(Callback):
             self._bar.close()
             self._bar = None
         self._logs.close()
+
+
+@contextlib.contextmanager
+def _redirected_logs() -> Iterator[None]:
+    """Prints records of handlers that write to the console above the bar; then restores these handlers."""
+    # Its import warns in a notebook without ipywidgets.
+    from tqdm.contrib.logging import logging_redirect_tqdm
+
+    loggers = _loggers_of_consoles()
+    begun: list[list[logging.Handler]] = []
+    ended = begun
+    try:
+        with logging_redirect_tqdm(loggers, _Bar):
+            begun = [list(logger.handlers) for logger in loggers]
+            try:
+                yield
+            finally:
+                ended = [list(logger.handlers) for logger in loggers]
+    finally:  # tqdm restores the old lists, without the changes by other code
+        for logger, old, new in zip(loggers, begun, ended):
+            for handler in new:
+                if handler not in old:
+                    logger.addHandler(handler)
+            for handler in old:
+                if handler not in new:
+                    logger.removeHandler(handler)
 
 
 def _loggers_of_consoles() -> list[logging.Logger]:
