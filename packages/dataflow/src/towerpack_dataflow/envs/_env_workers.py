@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import select
 from collections.abc import Callable, Iterator, Sequence
 from math import inf
@@ -194,8 +195,15 @@ class EnvWorkers:
                     self._why_closed = why
                 self._group.close()
 
-    def _closing(self) -> _Closing:
-        return _Closing(self)
+    @contextlib.contextmanager
+    def _closing(self) -> Iterator[None]:
+        """Ends all workers if the block fails; also at Ctrl-C, which may come at any point."""
+        try:
+            yield
+        except BaseException as error:
+            summary = str(error).partition("\n")[0]
+            self.close(f"they were ended by {type(error).__name__}" + (f": {summary}" if summary else ""))
+            raise
 
     def _ready_workers(self, deadline: Callable[[int], float]) -> list[int]:
         """Waits for workers that have sent a message or have ended."""
@@ -309,21 +317,3 @@ class EnvWorkers:
         if number >= len(self._links):
             return self._making[number]
         return self.memories[number].doing(self.index_ranges[number][0])
-
-
-@final
-class _Closing:
-    """Ends all workers if the block fails; also at Ctrl-C, which may come at any point."""
-
-    def __init__(self, workers: EnvWorkers) -> None:
-        self._workers = workers
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        if error is not None:
-            summary = str(error).partition("\n")[0]
-            self._workers.close(
-                f"they were ended by {type(error).__name__}" + (f": {summary}" if summary else "")
-            )

@@ -11,7 +11,7 @@ from typing import Any, final
 import numpy as np
 
 from .._errors import EnvError
-from ._space_arrays import Part, SpaceArrays, StepMemory, call_text
+from ._space_arrays import SpaceArrays, StepMemory, call_text
 
 __all__ = ["Episodes", "episode_seed"]
 
@@ -180,7 +180,7 @@ class Episodes:
         if plain and observation.shape == parts[0].shape and observation.dtype == parts[0].dtype:
             return (observation,)
         try:
-            return self._observation.fit(observation, _own_shape)
+            return self._observation.fit(observation, lambda part: part.shape)
         except ValueError as error:
             raise self._error(f"the observation has {error}", "a value of its observation space") from None
 
@@ -194,7 +194,3 @@ class Episodes:
             f"environment {self._number} broke its own interface {call_text(self._episode, self._steps)}: "
             f"{received}; expected {expected}. gymnasium.utils.env_checker.check_env(env) finds more errors"
         )
-
-
-def _own_shape(part: Part) -> tuple[int, ...]:
-    return part.shape

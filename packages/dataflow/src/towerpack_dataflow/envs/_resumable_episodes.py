@@ -14,6 +14,7 @@ from gymnasium.vector import AutoresetMode
 from .._errors import EnvCallError, StateError
 from ._env_workers import EnvWorkers
 from ._space_arrays import Part, call_text
+from ._worker_envs import check_identity
 
 __all__ = ["ActionLog", "ResumableEpisodes", "packed_actions", "unpacked_actions"]
 
@@ -226,20 +227,14 @@ class ResumableEpisodes:
             **{f"environment {number}": each for number, each in enumerate(properties.identities)},
         }
         there = {
+            **here,  # for what a state of an earlier release lacks
             "number of environments": len(state["seeds"]),
             "autoreset_mode": state["autoreset_mode"],
             "action space": state["action_space"],
             "observation space": state.get("observation_space", here["observation space"]),
             **{f"environment {number}": each for number, each in enumerate(state.get("environments", ()))},
         }
-        differences = {
-            name: (there[name], mine) for name, mine in here.items() if there.get(name, mine) != mine
-        }
-        if differences:
-            text = "; ".join(
-                f"{name} {old} in the state, {new} here" for name, (old, new) in differences.items()
-            )
-            raise StateError(f"this state belongs to another ProcessVectorEnv: {text}", differences)
+        check_identity("ProcessVectorEnv", there, here)
         if self._exact and state["actions"] is None:
             raise StateError(
                 "this state was taken with exact=False, and has no actions to repeat; create the "

@@ -19,7 +19,7 @@ from gymnasium.wrappers.vector import NormalizeObservation, NormalizeReward
 
 from .._errors import ArgumentTypeError, StateError
 from ._process_vector_env import ProcessVectorEnv
-from ._worker_envs import env_identity
+from ._worker_envs import check_identity, env_identity
 
 __all__ = ["InexactError", "VectorEnvState", "attributes_of", "set_attributes"]
 
@@ -40,12 +40,13 @@ def attributes_of(value: Any, where: str = "") -> dict[str, Any]:
     Raises:
         InexactError: the state of an attribute's type is unknown.
     """
-    name = where or type(value).__name__
-    found = {}
-    for key, part in vars(value).items():
-        if not _is_constant(part):
-            found[key] = _encoded(part, f"{name}.{key}")
-    return found
+    return _encoded_all(vars(value), where or type(value).__name__)
+
+
+def _encoded_all(attributes: Mapping[str, Any], name: str) -> dict[str, Any]:
+    return {
+        key: _encoded(part, f"{name}.{key}") for key, part in attributes.items() if not _is_constant(part)
+    }
 
 
 def set_attributes(value: Any, state: Mapping[str, Any]) -> None:
@@ -200,7 +201,8 @@ class VectorEnvState:
                 f"this state belongs to {state.get('classes')}, but was loaded into {self._classes()}; use "
                 "the same vector environment with the same wrappers"
             )
-        _check_identity(state.get("identity"), self._identity())
+        identity = self._identity()
+        check_identity("vector environment", state.get("identity", identity), identity)
         for layer, kept in zip(self._layers, state["wrappers"]):
             _load_wrapper(layer, kept)
         if state["envs"] is None:
@@ -248,17 +250,6 @@ def _layers(envs: Any) -> Iterator[Any]:
         yield envs
         envs = envs.env
     yield envs
-
-
-def _check_identity(theirs: Mapping[str, Any] | None, ours: Mapping[str, Any]) -> None:
-    differences = {
-        name: (theirs.get(name), mine)
-        for name, mine in ours.items()
-        if theirs is not None and theirs.get(name) != mine
-    }
-    if differences:
-        text = "; ".join(f"{name} {old} in the state, {new} here" for name, (old, new) in differences.items())
-        raise StateError(f"this state belongs to another vector environment: {text}", differences)
 
 
 def _check_repeats(envs: Any, state: Mapping[str, Any]) -> None:
@@ -310,21 +301,8 @@ def _wrapper_state(layer: Any) -> dict[str, Any]:
         return {}
     parts = vars(layer)
     state = {name: attributes_of(parts[name]) for name in _STATISTICS if name in parts}
-    kept = attributes_of(_arrays_of(layer))
-    return {**state, "arrays": kept}
-
-
-def _arrays_of(layer: Any) -> Any:
-    """Returns an object with the array and flag attributes of a wrapper."""
-    return _Attributes({name: vars(layer)[name] for name in _ARRAYS if name in vars(layer)})
-
-
-@final
-class _Attributes:
-    """An object with only these attributes."""
-
-    def __init__(self, attributes: Mapping[str, Any]) -> None:
-        vars(self).update(attributes)
+    arrays = {name: parts[name] for name in _ARRAYS if name in parts}
+    return {**state, "arrays": _encoded_all(arrays, type(layer).__name__)}
 
 
 def _load_wrapper(layer: Any, state: Mapping[str, Any]) -> None:

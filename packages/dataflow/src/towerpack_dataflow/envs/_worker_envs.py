@@ -10,14 +10,14 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 
-from .._errors import EnvError
+from .._errors import EnvError, StateError
 from ..runtime.transport._channel import Channel, PeerGoneError
 from ..runtime.transport._remote_errors import pack_error
 from ..storage import dump_by_value
 from ._episodes import Episodes
 from ._space_arrays import SpaceArrays, StepMemory
 
-__all__ = ["WorkerEnvs", "WorkerLink", "env_identity", "make_worker_envs"]
+__all__ = ["WorkerEnvs", "WorkerLink", "check_identity", "env_identity", "make_worker_envs"]
 
 _HEADER = struct.Struct("<I")
 _BELL = _HEADER.pack(0)
@@ -194,3 +194,20 @@ def _value(value: Any) -> str:
     if isinstance(value, (np.ndarray, np.generic)) and not value.dtype.hasobject:
         return f"{value.dtype}{_value(value.tolist())}"
     return type(value).__name__
+
+
+def check_identity(owner: str, theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> None:
+    """Refuses a state of other environments.
+
+    Args:
+        owner: the object with the state, for the error.
+        theirs: the properties of the environments of the state, by name.
+        ours: those of these environments.
+
+    Raises:
+        StateError: a property differs, or the state lacks it.
+    """
+    differences = {name: (theirs.get(name), mine) for name, mine in ours.items() if theirs.get(name) != mine}
+    if differences:
+        text = "; ".join(f"{name} {old} in the state, {new} here" for name, (old, new) in differences.items())
+        raise StateError(f"this state belongs to another {owner}: {text}", differences)
