@@ -90,11 +90,9 @@ class PadBatchData(ProxyDataFlow):
         first = start * self._batch_size
         collator = Collator(self._batch_size, number=first, make=self._builder)
         with origin_of_errors(self):
-            for datapoint in self.ds._datapoints(self._below(epoch), first):
-                collator.add(datapoint)
-                del datapoint  # frees its memory for the next one
-                if collator.full:
-                    yield collator.take()
+            datapoints = iter(self.ds._datapoints(self._below(epoch), first))
+            while collator.extend(datapoints, self._batch_size):
+                yield collator.take()
             if self._remainder and collator.count:
                 yield collator.take()
 

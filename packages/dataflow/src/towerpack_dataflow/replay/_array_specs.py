@@ -182,7 +182,8 @@ def switches(name: str, value: Any, lead: tuple[int, ...]) -> np.ndarray:
 
 
 def _spec(name: str, space: Any) -> ArraySpec:
-    parts = space if isinstance(space, tuple) and len(space) == 2 else _attributes(space)
+    is_pair = isinstance(space, tuple) and len(space) == 2
+    parts: Any = space if is_pair else (getattr(space, "shape", None), getattr(space, "dtype", None))
     try:
         shape, dtype = tuple(map(int, parts[0])), np.dtype(parts[1])
     except (TypeError, ValueError) as error:
@@ -191,10 +192,6 @@ def _spec(name: str, space: Any) -> ArraySpec:
     if not usable or min(shape, default=1) < 1:
         raise _no_spec(name, space)
     return ArraySpec(shape, dtype)
-
-
-def _attributes(space: Any) -> tuple[Any, Any]:
-    return getattr(space, "shape", None), getattr(space, "dtype", None)
 
 
 def _no_spec(name: str, space: Any) -> ArgumentTypeError:

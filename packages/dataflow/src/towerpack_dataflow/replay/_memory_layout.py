@@ -102,8 +102,7 @@ def memory_layout(
     if parts < 2:
         raise ArgumentError(
             f"max_bytes is at least {2 * segment_rows * (stored + extra)} for these observations, which "
-            f"is two "
-            f"segments; received {max_bytes}"
+            f"is two segments; received {max_bytes}"
         )
     kept = (parts - 1) * segment_rows
     return MemoryLayout(columns, min(kept, capacity or kept), segment_rows, parts, stored + extra)
@@ -253,8 +252,6 @@ def _other_moment(given: np.ndarray, kept: np.ndarray, environments: np.ndarray)
     wrong = environments[(given != kept).any(axis=1)]
     return ArgumentError(
         "observation is the next_observation of the previous transition; received another one from "
-        "environments "
-        f"{wrong[:5].tolist()}. Pass terminated or truncated at the end of an episode, leave out a step that "
-        "only resets (autoreset mode NEXT_STEP), and call break_episodes() before a new "
-        "start"
+        f"environments {wrong[:5].tolist()}. Pass terminated or truncated at the end of an episode, leave "
+        "out a step that only resets (autoreset mode NEXT_STEP), and call break_episodes() before a new start"
     )

@@ -14,7 +14,7 @@ import numpy as np
 from .. import _argument_checks as arguments
 from .._errors import ArgumentError, StateError, TooFewTransitionsError
 from ..flow._epoch import draw_seed
-from ._array_specs import Nested, array_specs, checked_array, named, nested, numbers, rewards, switches
+from ._array_specs import array_specs, checked_array, named, nested, numbers, rewards, switches
 from ._saved_files import check_target, read_arrays, read_contents, write_arrays, write_contents
 
 __all__ = ["RolloutBatch", "RolloutBuffer", "advantages"]
@@ -47,15 +47,7 @@ class RolloutBatch(NamedTuple):
 
     def part(self, begin: int, end: int) -> RolloutBatch:
         """Returns the steps at these positions, as views."""
-        chosen = slice(begin, end)
-        return RolloutBatch(
-            observation=_part(self.observation, chosen),
-            action=_part(self.action, chosen),
-            value=self.value[chosen],
-            log_probability=self.log_probability[chosen],
-            advantage=self.advantage[chosen],
-            value_target=self.value_target[chosen],
-        )
+        return RolloutBatch(*(_part(arrays, slice(begin, end)) for arrays in self))
 
 
 def advantages(
@@ -90,7 +82,7 @@ def advantages(
     return np.asarray(found)
 
 
-def _part(arrays: Nested, chosen: slice) -> Nested:
+def _part(arrays: Any, chosen: slice) -> Any:
     if isinstance(arrays, dict):
         return {name: array[chosen] for name, array in arrays.items()}
     return arrays[chosen]
@@ -351,9 +343,8 @@ class RolloutBuffer:
             contents = read_contents(Path(directory))
             if contents.get("count") != state["count"]:
                 raise StateError(
-                    f"the state has {state['count']} steps, but {directory} has "
-                    f"{contents.get('count')}; save "
-                    "both at the same time"
+                    f"the state has {state['count']} steps, but {directory} has {contents.get('count')}; "
+                    "save both at the same time"
                 )
             if contents.get("of", self._fingerprint()) != self._fingerprint():
                 raise StateError(

@@ -118,8 +118,8 @@ class EpisodeLinks:
         environments: np.ndarray,
         starts: np.ndarray,
         open_rows: list[list[int]],
-    ) -> np.ndarray:
-        """Rebuilds the links of rows from stored data; returns the usable slots.
+    ) -> None:
+        """Rebuilds the links of rows from stored data.
 
         Args:
             rows: the tail and the head.
@@ -146,7 +146,6 @@ class EpisodeLinks:
         for environment, row in open_rows:
             self.last_rows(np.array([environment]))
             self._last[environment] = row
-        return np.asarray(slots[usable])
 
     def _with_all_frames(self, previous: np.ndarray, starts: np.ndarray) -> np.ndarray:
         """Returns which rows are transitions with all frames present."""

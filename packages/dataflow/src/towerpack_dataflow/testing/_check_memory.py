@@ -80,14 +80,12 @@ class _World:
             for number in np.flatnonzero(terminated | truncated):
                 self._ends[int(after[number, 0])] = int(after[number, 1]), bool(terminated[number])
             self.added += _ENVIRONMENTS
-            new = [self._ends_count() + number for number in range(_ENVIRONMENTS)]
+            first = _ENVIRONMENTS * (self.added + 1)
+            new = range(first, first + _ENVIRONMENTS)
             self._now = np.where((terminated | truncated)[:, None], [[number, 0] for number in new], after)
             frames = before.astype(np.float32), after.astype(np.float32)
             time = before[:, 1]
             yield frames[0], time, time + 1.0, terminated, truncated, frames[1]
-
-    def _ends_count(self) -> int:
-        return _ENVIRONMENTS * (self.added + 1)
 
     def check(self, batch: Any) -> None:
         """Checks a batch against the added transitions."""
@@ -111,8 +109,7 @@ class _World:
         if int(after[0]) != episode or not 1 <= steps <= self._n_step:
             raise ConformanceError(
                 f"a transition leads from {before.tolist()} to {after.tolist()} ([episode, time]); it "
-                f"stays in "
-                f"one episode and has at most {self._n_step} steps"
+                f"stays in one episode and has at most {self._n_step} steps"
             )
         if int(action) != time:
             raise ConformanceError(f"the action of {before.tolist()} was {time}, but {action} is returned")
@@ -129,8 +126,7 @@ class _World:
         if steps < self._n_step and not ends and not newest:
             raise ConformanceError(
                 f"a transition from {before.tolist()} has {steps} steps, but {self._n_step} were added; "
-                f"only the "
-                "end of an episode or of the added data makes fewer"
+                "only the end of an episode or of the added data makes fewer"
             )
 
 

@@ -6,6 +6,7 @@ import itertools
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, final
 
@@ -178,20 +179,14 @@ class LMDBSerializer:
             OSError: the file is missing or not readable.
         """
         allow_pickle = arguments.flag("allow_pickle", allow_pickle)
-        return RecordFlow(LMDBRecords(path, None, _Decoder(allow_pickle)), shuffle)
+        return RecordFlow(LMDBRecords(path, None, partial(_decoded, allow_pickle)), shuffle)
 
 
-@final
-class _Decoder:
-    """Decodes datapoints with writable arrays."""
+def _decoded(allow_pickle: bool, key: bytes, value: memoryview) -> Any:
+    """Decodes a datapoint, with writable arrays."""
+    from ..encoding._stored_datapoints import decode_stored
 
-    def __init__(self, allow_pickle: bool) -> None:
-        self._allow_pickle = allow_pickle
-
-    def __call__(self, key: bytes, value: memoryview) -> Any:
-        from ..encoding._stored_datapoints import decode_stored
-
-        return decode_stored(bytearray(value), self._allow_pickle)
+    return decode_stored(bytearray(value), allow_pickle)
 
 
 def _packed(pack_record: Any, datapoint: Any, path: Path, number: int) -> bytes:

@@ -85,15 +85,13 @@ class _TarSamples(OpenedRecords):
 
     def _record(self, index: int) -> Any:
         first, last = self._samples[index : index + 2].tolist()
-        names, places = (
-            self._index.names[first:last],
-            [Place(*row) for row in self._places[first:last].tolist()],
-        )
+        names = self._index.names[first:last]
+        places = [Place(*row) for row in self._places[first:last].tolist()]
         file = self._file()
         sample: dict[str, Any] = {}
         for name, place, content in zip(names, places, _contents(file, places)):
-            sample.setdefault("__key__", _split(name)[0])
-            extension = _split(name)[1]
+            key, extension = _split(name)
+            sample.setdefault("__key__", key)
             if extension in sample:
                 raise FormatError(f"{self._name}, sample {index}: it has {name!r} twice")
             header = place.begin - place.head
