@@ -365,8 +365,7 @@ def _check_mask(mask: Any, image: Array) -> Array:
         what = f"{mask.dtype} of shape {mask.shape}" if isinstance(mask, np.ndarray) else type(mask).__name__
         raise ImageError(
             "a mask is an array of integers or booleans with the image's height and width, "
-            f"{image.shape[:2]}; "
-            f"received {what}"
+            f"{image.shape[:2]}; received {what}"
         )
     check_unmasked("a mask", mask)
     return mask

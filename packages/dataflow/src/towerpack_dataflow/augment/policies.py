@@ -229,9 +229,8 @@ class _Mixing:
             return labels.astype(np.float32)
         if labels.dtype.kind not in "iu" or labels.shape != (size,) or not _inside(labels, self.num_classes):
             raise ImageError(
-                f"{type(self).__name__}: labels are {size} integers below {self.num_classes}, or "
-                "floats of shape "
-                f"{size, self.num_classes}; received {labels.dtype} of shape {labels.shape}"
+                f"{type(self).__name__}: labels are {size} integers below {self.num_classes}, or floats of "
+                f"shape {size, self.num_classes}; received {labels.dtype} of shape {labels.shape}"
             )
         return np.eye(self.num_classes, dtype=np.float32)[labels]
 

@@ -258,8 +258,7 @@ class Keras3Call:
         if keras.backend.backend() != "tensorflow":
             raise KerasLayerError(
                 f"{self.label}: Keras uses the backend {keras.backend.backend()}; expected tensorflow. "
-                "Start the process with the "
-                f"environment variable KERAS_BACKEND=tensorflow."
+                "Start the process with the environment variable KERAS_BACKEND=tensorflow."
             )
         if model.built:
             for variable in model.variables:

@@ -78,8 +78,7 @@ def _flatten(call: str, x: tf.Tensor) -> tf.Tensor:
     if rank < 2 or None in sizes[1:]:
         raise ValueError(
             f"{call}: the input needs at least two axes with known sizes except for the first, received "
-            "shape "
-            f"{x.shape}. Use tf.reshape or set_shape."
+            f"shape {x.shape}. Use tf.reshape or set_shape."
         )
     # Keep a static batch size static.
     return x if rank == 2 else tf.reshape(x, [-1 if sizes[0] is None else sizes[0], math.prod(sizes[1:])])

@@ -148,8 +148,7 @@ def _pair(call: str, initial_state: Any) -> tuple[Any, Any]:
     if not isinstance(initial_state, (tuple, list)) or len(initial_state) != 2:
         raise ValueError(
             f"{call}: initial_state must be a pair of states, for the forward and the backward cell, "
-            "received "
-            f"{type(initial_state).__name__}."
+            f"received {type(initial_state).__name__}."
         )
     return initial_state[0], initial_state[1]
 

@@ -250,8 +250,7 @@ def _check_no_generator(frame: FrameType) -> None:
         raise LayerArgumentError(
             f"argscope: {frame.f_code.co_name} is a generator, and the scope would apply to its caller "
             "while it is suspended. Make it a @contextlib.contextmanager, or open the scope in a function "
-            "that "
-            f"it calls."
+            "that it calls."
         )
 
 

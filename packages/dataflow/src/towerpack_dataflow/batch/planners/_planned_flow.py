@@ -68,8 +68,7 @@ def checked_order(flow: DataFlow, who: str) -> None:
     if shuffled:
         raise ArgumentError(
             f"{who} uses the length of each datapoint by index, and {shuffled[0]} below shuffles, so "
-            "that an index has another meaning in each epoch; set shuffle=False there: "
-            f"{who} itself shuffles"
+            f"that an index has another meaning in each epoch; set shuffle=False there: {who} itself shuffles"
         )
 
 
