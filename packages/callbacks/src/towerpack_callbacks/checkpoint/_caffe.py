@@ -11,15 +11,12 @@ import attrs
 import numpy as np
 
 from .._errors import CheckpointError
+from ..writing._protobuf_fields import ProtobufError, read_fields, read_varint
 
-__all__ = ["CaffeFormatError", "CaffeLayer", "MessageFields", "load_caffe", "read_layers"]
+__all__ = ["CaffeLayer", "MessageFields", "load_caffe", "read_layers"]
 
 
 _Content = int | memoryview
-
-
-class CaffeFormatError(ValueError):
-    """The bytes are not a message, or a field does not have the requested type."""
 
 
 @final
@@ -30,14 +27,13 @@ class MessageFields:
         message: the bytes of the message, without its length.
 
     Raises:
-        CaffeFormatError: the bytes end within a field, or a wire type is invalid.
+        ProtobufError: the bytes end within a field, or a wire type is invalid.
     """
 
     def __init__(self, message: memoryview) -> None:
         self._fields: dict[int, list[_Content]] = {}
-        reader = _Reader(message)
-        while reader.rest:
-            number, content = reader.next_field()
+        for number, found in read_fields(message, (0, len(message))):
+            content = found if isinstance(found, int) else message[slice(*found)]
             self._fields.setdefault(number, []).append(content)
 
     def __contains__(self, number: int) -> bool:
@@ -51,7 +47,7 @@ class MessageFields:
         """Returns an integer; the last occurrence counts."""
         content = self._fields.get(number, [default])[-1]
         if not isinstance(content, int):
-            raise CaffeFormatError(f"field {number} is not an integer")
+            raise ProtobufError(f"field {number} is not an integer")
         return content
 
     def numbers(self, number: int) -> list[int]:
@@ -61,9 +57,10 @@ class MessageFields:
             if isinstance(content, int):
                 found.append(content)
                 continue
-            packed = _Reader(content)
-            while packed.rest:
-                found.append(packed.varint())
+            place = 0
+            while place < len(content):
+                value, place = read_varint(content, place, len(content))
+                found.append(value)
         return found
 
     def text(self, number: int) -> str:
@@ -75,13 +72,13 @@ class MessageFields:
         try:
             return [str(content, "utf-8") for content in self._views(number)]
         except UnicodeDecodeError as error:
-            raise CaffeFormatError(f"field {number} is not text: {error}") from error
+            raise ProtobufError(f"field {number} is not text: {error}") from error
 
     def floats(self, number: int, dtype: str) -> np.ndarray:
         """Returns the numbers of a field, packed or not, of "<f4" or "<f8"."""
         content = b"".join(self._views(number))
         if len(content) % np.dtype(dtype).itemsize:
-            raise CaffeFormatError(
+            raise ProtobufError(
                 f"field {number} has {len(content)} bytes, which is not a whole number of elements"
             )
         return np.frombuffer(content, dtype)
@@ -90,42 +87,8 @@ class MessageFields:
         found = self._fields.get(number, [])
         views = [content for content in found if isinstance(content, memoryview)]
         if len(views) < len(found):
-            raise CaffeFormatError(f"field {number} is an integer; expected bytes")
+            raise ProtobufError(f"field {number} is an integer; expected bytes")
         return views
-
-
-@final
-class _Reader:
-    """Reads parts of a message from its front."""
-
-    def __init__(self, message: memoryview) -> None:
-        self.rest = message
-
-    def next_field(self) -> tuple[int, _Content]:
-        number, wire_type = divmod(self.varint(), 8)
-        match wire_type:
-            case 0:
-                return number, self.varint()
-            case 2:
-                return number, self._take(self.varint())
-            case 1 | 5:
-                return number, self._take(8 if wire_type == 1 else 4)
-        raise CaffeFormatError(f"field {number} has the wire type {wire_type}")
-
-    def varint(self) -> int:
-        value = 0
-        for place, byte in enumerate(self.rest[:10]):
-            value += (byte % 128) << (7 * place)
-            if byte < 128:
-                self.rest = self.rest[place + 1 :]
-                return value
-        raise CaffeFormatError("a variable-length number has no end")
-
-    def _take(self, size: int) -> memoryview:
-        if size > len(self.rest):
-            raise CaffeFormatError(f"a field of {size} bytes has only {len(self.rest)} bytes")
-        taken, self.rest = self.rest[:size], self.rest[size:]
-        return taken
 
 
 _V1_TYPES = {
@@ -205,7 +168,7 @@ def read_layers(path: Path) -> list[CaffeLayer]:
         layers = [_read_layer(each, form) for form in (_V1, _V2) for each in network.messages(form.layers)]
     except OSError as error:
         raise CheckpointError(f"{path} cannot be read: {error}.") from error
-    except CaffeFormatError as error:
+    except ProtobufError as error:
         raise CheckpointError(f"{path} is not a .caffemodel, or is damaged or truncated: {error}.") from error
     if not any(layer.blobs for layer in layers):
         raise CheckpointError(f"{path} has no layer with weights. Expected a .caffemodel, as Caffe saves it.")
@@ -214,7 +177,7 @@ def read_layers(path: Path) -> list[CaffeLayer]:
 
 def _read_layer(message: MessageFields, form: _Numbering) -> CaffeLayer:
     if form is _V1 and _V0_LAYER in message:
-        raise CaffeFormatError(
+        raise ProtobufError(
             "its layers have the V0 format from before 2014; upgrade the file with Caffe's tools"
         )
     kind = message.text(form.kind) if form is _V2 else _V1_TYPES.get(message.number(form.kind, 0), "")
@@ -237,9 +200,9 @@ def _read_blob(message: MessageFields) -> np.ndarray:
     if _BLOB_SHAPE in message:
         shape = next(iter(message.messages(_BLOB_SHAPE))).numbers(_SHAPE_SIZES)
     if len(shape) > _MOST_AXES or max(shape, default=1) > _LONGEST_AXIS:
-        raise CaffeFormatError(f"a blob has the shape {shape}")
+        raise ProtobufError(f"a blob has the shape {shape}")
     if math.prod(shape) != values.size:
-        raise CaffeFormatError(f"a blob of shape {shape} has {values.size} values")
+        raise ProtobufError(f"a blob of shape {shape} has {values.size} values")
     return values.astype(np.float32).reshape(shape)
 
 

@@ -10,7 +10,6 @@ import math
 import numbers
 import os
 import socket
-import struct
 import sys
 import time
 import traceback
@@ -32,6 +31,7 @@ from ..writing._line_file import (
     cut_lines_after,
     prepare_lines,
 )
+from ..writing._protobuf_fields import encode_bytes, encode_double, encode_text
 from ._console import LogFile
 from ._monitors import COUNTERS, Monitor, Row, StepRow
 
@@ -301,9 +301,11 @@ def session_start_summary(hparams: HParams, start_time: float) -> tf.Summary:
         hparams: names and values.
         start_time: the start of the run, in seconds since 1970.
     """
-    start = b"".join(_message(1, _text(1, name) + _message(2, _value(v))) for name, v in hparams.items())
-    start += _number(5, start_time)
-    content = _message(3, start)
+    start = b"".join(
+        encode_bytes(1, encode_text(1, name) + encode_bytes(2, _value(value)))
+        for name, value in hparams.items()
+    )
+    content = encode_bytes(3, start + encode_double(5, start_time))
     metadata = tf.SummaryMetadata(
         plugin_data=tf.SummaryMetadata.PluginData(plugin_name="hparams", content=content)
     )
@@ -316,30 +318,7 @@ def _value(value: Any) -> bytes:
     """Encodes a `google.protobuf.Value`."""
     if isinstance(value, bool):
         return bytes([4 << 3, value])
-    return _text(3, value) if isinstance(value, str) else _number(2, value)
-
-
-# Protocol buffers' wire format: a key (field number and type), for bytes their length, then the content.
-
-
-def _message(field: int, content: bytes) -> bytes:
-    return bytes([field << 3 | 2]) + _varint(len(content)) + content
-
-
-def _text(field: int, text: str) -> bytes:
-    return _message(field, text.encode("utf-8"))
-
-
-def _number(field: int, number: Any) -> bytes:
-    return bytes([field << 3 | 1]) + struct.pack("<d", float(number))
-
-
-def _varint(number: int) -> bytes:
-    encoded = b""
-    while number >= 128:
-        encoded += bytes([number & 127 | 128])
-        number >>= 7
-    return encoded + bytes([number])
+    return encode_text(3, value) if isinstance(value, str) else encode_double(2, value)
 
 
 @final

@@ -14,6 +14,7 @@ from typing import Any, final
 import attrs
 
 from ..writing._line_file import RUN_RECORD, RUN_RECORD_FORMAT
+from ..writing._protobuf_fields import Span, read_fields
 
 __all__ = [
     "EmbeddedImage",
@@ -244,10 +245,6 @@ _VALUE, _TAG, _IMAGE = 1, 1, (4, 4)  # of a Summary and its values: the encoded 
 _HPARAMS_TAG = "_hparams_/session_start_info"
 _HPARAM = (9, 1, 2, 3, 1)  # metadata, plugin, its content, the start of the session, a name with its value
 _NUMBER = 2  # of a protobuf.Value
-# Kinds of fields: a number of variable length, 8 bytes, bytes with their length, 4 bytes.
-_VARINT, _EIGHT, _BYTES, _FOUR = 0, 1, 2, 5
-
-_Span = tuple[int, int]
 
 
 @final
@@ -310,11 +307,11 @@ def _read(path: Path, events: RunEvents) -> None:
         for record in _records(content):
             try:
                 _take(path, content, record, events)
-            except (ValueError, IndexError, struct.error):  # damaged, as are the following records
+            except (ValueError, struct.error):  # damaged, as are the following records
                 return
 
 
-def _records(content: mmap.mmap) -> Iterator[_Span]:
+def _records(content: mmap.mmap) -> Iterator[Span]:
     start = 0
     while start + 16 <= len(content):
         (size,) = struct.unpack_from("<Q", content, start)
@@ -325,8 +322,8 @@ def _records(content: mmap.mmap) -> Iterator[_Span]:
         start = end + 4
 
 
-def _take(path: Path, content: mmap.mmap, event: _Span, events: RunEvents) -> None:
-    fields = list(_fields(content, event))
+def _take(path: Path, content: mmap.mmap, event: Span, events: RunEvents) -> None:
+    fields = list(read_fields(content, event))
     step = next((value for number, value in fields if number == _STEP and isinstance(value, int)), 0)
     if any(number == _SESSION_LOG for number, _ in fields):
         for images in events.images.values():  # a resumed run: earlier images of these steps are void
@@ -340,11 +337,11 @@ def _take(path: Path, content: mmap.mmap, event: _Span, events: RunEvents) -> No
                 events.hparams.update(_hparam(content, entry))
 
 
-def _hparam(content: mmap.mmap, entry: _Span) -> Iterator[tuple[str, str]]:
+def _hparam(content: mmap.mmap, entry: Span) -> Iterator[tuple[str, str]]:
     """Yields name and value of a hyper-parameter: a number, a text or a truth value."""
     for name in _inside(content, entry, 1):
         for span in _inside(content, entry, 2):
-            for number, value in _fields(content, span):
+            for number, value in read_fields(content, span):
                 if isinstance(value, int):
                     yield _text(content, name), str(bool(value))
                 elif number == _NUMBER:
@@ -353,44 +350,12 @@ def _hparam(content: mmap.mmap, entry: _Span) -> Iterator[tuple[str, str]]:
                     yield _text(content, name), _text(content, value)
 
 
-def _text(content: mmap.mmap, span: _Span) -> str:
+def _text(content: mmap.mmap, span: Span) -> str:
     return content[slice(*span)].decode("utf-8", "replace")
 
 
-def _inside(content: mmap.mmap, span: _Span, *numbers: int) -> Iterator[_Span]:
+def _inside(content: mmap.mmap, span: Span, *numbers: int) -> Iterator[Span]:
     """Yields the parts at a path of nested fields."""
-    for number, value in _fields(content, span):
+    for number, value in read_fields(content, span):
         if number == numbers[0] and not isinstance(value, int):
             yield from _inside(content, value, *numbers[1:]) if numbers[1:] else [value]
-
-
-def _fields(content: mmap.mmap, span: _Span) -> Iterator[tuple[int, int | _Span]]:
-    """Yields number and value of each field: a number, or the position of its bytes."""
-    place, end = span
-    while place < end:
-        key, place = _varint(content, place)
-        kind, number = key & 7, key >> 3
-        if kind == _VARINT:
-            value, place = _varint(content, place)
-            yield number, value
-            continue
-        size = {_EIGHT: 8, _FOUR: 4}.get(kind)
-        if kind == _BYTES:
-            size, place = _varint(content, place)
-        if size is None or place + size > end:
-            raise ValueError(f"field {number} of kind {kind} does not fit")
-        yield number, (place, place + size)
-        place += size
-
-
-def _varint(content: mmap.mmap, place: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = content[place]
-        place += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, place
-        shift += 7
-        if shift > 63:
-            raise ValueError("a number of more than ten bytes")
