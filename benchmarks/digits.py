@@ -43,7 +43,7 @@ def bare(session_config, steps_a_call: int = 1) -> Callable[[], Measured]:
     import tensorflow.compat.v1 as tf
 
     from towerpack_layers import TowerContext
-    from towerpack_trainers.step._copies_of_step import StepCopies
+    from towerpack_trainers.towers._copies_of_step import StepCopies
     from towerpack_trainers.towers._devices import configure_process
 
     if session_config is not None:

@@ -89,7 +89,7 @@ def session_loops() -> dict[str, Callable[[], float]]:
     from tensorflow.core.protobuf.rewriter_config_pb2 import RewriterConfig
 
     from towerpack_trainers import default_session_config
-    from towerpack_trainers.step._copies_of_step import StepCopies
+    from towerpack_trainers.towers._copies_of_step import StepCopies
     from towerpack_trainers.towers._devices import configure_process
 
     config = default_session_config()

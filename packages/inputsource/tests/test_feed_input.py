@@ -1,7 +1,10 @@
 import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from towerpack_dataflow import BatchData, DataFromArrays, DataFromGenerator
 from towerpack_inputsource import DatapointShapeError, EmptyFlowError, FeedInput, SetupError
 from towerpack_inputsource.testing import ListFlow
 
@@ -123,3 +126,85 @@ def test_a_kept_buffer_is_not_aliased():
         for _ in range(3):
             session.run(keep, hook.before_run(None).feed_dict)
         assert session.run(get)[:, 0].tolist() == [0, 1, 2]
+
+
+def numbers(count, batch=2):
+    """A flow that makes blocks."""
+    flow = BatchData(DataFromArrays([np.arange(count)], shuffle=True), batch, remainder=True)
+    flow.seed(1)
+    return flow
+
+
+def feeds_of(flow, most, **options):
+    """Returns the datapoints of one pass by calls for at most that many, and the position after each call."""
+    source = FeedInput(flow, infinite=False, **options)
+    spec = tf.TensorSpec([None], tf.int64, "n")
+    source.setup([spec])
+    [n] = source.get_input_tensors()
+    datapoints, sizes, states = [], [], []
+    for hook in source.hooks():  # a monitored session would take most of the time
+        hook.begin()
+        hook.after_create_session(None, tf.train.Coordinator())
+    with pytest.raises(tf.errors.OutOfRangeError):
+        while True:
+            feeds = source.next_feeds(most)
+            states.append(source.state_dict())
+            datapoints += [feed[n].tolist() for feed in feeds]
+            sizes.append(len(feeds))
+    return datapoints, sizes, [*states, source.state_dict()]
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    count=st.integers(1, 70),
+    batch=st.integers(1, 3),
+    most=st.integers(1, 9),
+    ahead=st.sampled_from([1, 2, 8]),
+)
+def test_datapoints_read_ahead_are_those_of_single_reads(count, batch, most, ahead):
+    with tf.Graph().as_default():
+        one, sizes, positions = feeds_of(numbers(count, batch), 1)
+    assert set(sizes) == {1}
+    with tf.Graph().as_default():
+        several, sizes, states = feeds_of(numbers(count, batch), most, ahead=ahead)
+    assert several == one and max(sizes) <= min(most, ahead)
+    # The datapoints of the calls before count as consumed.
+    assert states == [positions[sum(sizes[:done])] for done in range(len(sizes) + 1)]
+
+
+def test_runs_of_a_source_that_reads_ahead():
+    seen, states = [], []
+    for ahead in (1, 8):
+        with tf.Graph().as_default():
+            source = FeedInput(numbers(20), infinite=False, ahead=ahead)
+            source.setup([tf.TensorSpec([None], tf.int64, "n")])
+            [n] = source.get_input_tensors()
+            seen.append([])
+            states.append([])
+            with tf.train.MonitoredTrainingSession(hooks=source.hooks()) as session:
+                while not session.should_stop():
+                    seen[-1].append(session.run(n).tolist())
+                    states[-1].append(source.state_dict())
+    assert seen[0] == seen[1] and states[0] == states[1] and len(seen[0]) == 10
+
+
+def test_a_generator_is_not_read_ahead():
+    read = []
+
+    def generate():
+        for number in range(9):
+            read.append(number)
+            yield [number]
+
+    source = FeedInput(BatchData(DataFromGenerator(generate), 1), infinite=False, ahead=8)
+    source.setup([tf.TensorSpec([None], tf.int32, "n")])
+    source.get_input_tensors()
+    with tf.train.MonitoredTrainingSession(hooks=source.hooks()):
+        for done in range(9):
+            assert len(source.next_feeds(8)) == 1
+            assert len(read) == done + 1
+
+
+def test_reading_ahead_takes_a_number():
+    with pytest.raises(ValueError, match="ahead is the number of datapoints to read at a time, at least 1"):
+        FeedInput([[0]], ahead=0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, final
@@ -9,7 +10,7 @@ from typing import Any, final
 import tensorflow.compat.v1 as tf
 
 from ._errors import SetupError, SpecError
-from ._source import NO_PAUSE, InputSource
+from ._source import NO_PAUSE, InputSource, check_at_least
 from .prefetch._flow_reader import (
     FlowReader,
     Position,
@@ -20,12 +21,14 @@ from .prefetch._flow_reader import (
     is_endless,
     is_sharded,
     loaded_position,
+    makes_blocks,
+    needs_no_training,
     refit_position,
     seed_flow,
     unread_state,
 )
 from .prefetch._one_session import END_OF_DATA, LOST_SESSION, ends_run_on_error
-from .specs import compile_check, component_of
+from .specs import Array, compile_block_check, compile_check, component_of
 
 __all__ = ["FeedInput", "PlaceholderInput", "fed_placeholder", "placeholder_for"]
 
@@ -112,9 +115,12 @@ class FeedInput(InputSource):
             order of the specs, or a dict by their names.
         infinite: restart at the end of a pass. Otherwise the run after the last datapoint raises
             `tf.errors.OutOfRangeError`, which ends a monitored session normally.
+        ahead: the maximum number of small datapoints to read at a time, from a flow that makes blocks of them
+            without waiting for the training. With 1, each is read when its run begins.
 
     Raises:
         TypeError: `df` cannot be iterated again.
+        ValueError: `ahead` is below 1.
 
     Example:
         >>> import numpy as np
@@ -131,14 +137,20 @@ class FeedInput(InputSource):
 
     feed_free = False
 
-    def __init__(self, df: Iterable[Any], infinite: bool = True) -> None:
+    def __init__(self, df: Iterable[Any], infinite: bool = True, ahead: int = 1) -> None:
+        check_at_least(1, "ahead", ahead, "the number of datapoints to read at a time")
         self._flow = as_flow(df)
         self.infinite = infinite
+        self._ahead = ahead
+        # The datapoints that were read ahead, each with the position after it.
+        self._read: deque[tuple[Sequence[Array], Position]] = deque()
         self._given = False
         self._loaded: Position = None
         self._was_read = False
-        # The position after the datapoint of the last finished run.
+        # The position after the datapoint of the last finished run; that of the last one taken, in a tuple,
+        # if others were read after it.
         self._consumed: Position = None
+        self._taken: tuple[Position] | None = None
 
     def seed(self, seed: int) -> None:
         """Seeds the flow, if it supports seeds."""
@@ -176,7 +188,16 @@ class FeedInput(InputSource):
     def _setup(self, specs: tuple[tf.TensorSpec, ...]) -> None:
         self._placeholders = [fed_placeholder(spec) for spec in specs]
         check = compile_check([component_of(spec) for spec in specs])
-        self._reader = FlowReader(self._flow, self.infinite, check, END_OF_DATA, LOST_SESSION)
+        in_blocks = self._ahead > 1 and makes_blocks(self._flow) and needs_no_training(self._flow)
+        self._reader = FlowReader(
+            self._flow,
+            self.infinite,
+            check,
+            END_OF_DATA,
+            LOST_SESSION,
+            compile_block_check(specs) if in_blocks else None,
+            self._ahead,
+        )
 
     def _get_input_tensors(self, specs: tuple[tf.TensorSpec, ...]) -> Sequence[tf.Tensor]:
         if self._given:
@@ -200,12 +221,41 @@ class FeedInput(InputSource):
         self._reader.prepare()
 
     def _start(self, position: Position) -> None:
+        self._read.clear()
         self._consumed = self._reader.restart(position)
+        self._taken = (self._consumed,)
         self._was_read, self._loaded = True, None
 
-    def _next_feed(self) -> dict[Any, Any]:
+    def next_feeds(self, most: int) -> list[dict[tf.Tensor, Array]]:
+        """Returns the feeds of the next runs, for a loop that runs a session without this source's hooks.
+
+        The datapoints of earlier calls then count as consumed.
+
+        Args:
+            most: the maximum number of datapoints; only those that were read ahead follow the first one.
+
+        Raises:
+            OutOfRangeError: the pass has ended.
+            Exception: an error of the flow.
+        """
+        self._mark_consumed()
+        feeds = [self._next_feed()]
+        for _ in range(min(most - 1, len(self._read))):
+            arrays, position = self._read.popleft()
+            self._taken = (position,)
+            feeds.append(dict(zip(self._placeholders, arrays)))
+        return feeds
+
+    def _next_feed(self) -> dict[tf.Tensor, Array]:
         try:
-            arrays = self._reader.dequeue()
+            if not self._read and (block := self._reader.read_block()) is not None:
+                stacks, positions = block
+                self._read.extend(zip(zip(*stacks), positions))
+            if self._read:
+                arrays, position = self._read.popleft()
+                self._taken = (position,)
+            else:
+                arrays, self._taken = self._reader.dequeue(), None
         except StopIteration:
             # A monitored session recognises a normal end by exactly this type.
             raise tf.errors.OutOfRangeError(
@@ -214,7 +264,7 @@ class FeedInput(InputSource):
         return dict(zip(self._placeholders, arrays))
 
     def _mark_consumed(self) -> None:
-        self._consumed = self._reader.position()
+        self._consumed = self._reader.position() if self._taken is None else self._taken[0]
 
 
 @final

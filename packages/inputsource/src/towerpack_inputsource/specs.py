@@ -23,6 +23,7 @@ __all__ = [
     "as_declared",
     "check_component",
     "check_specs",
+    "compile_block_check",
     "compile_check",
     "component_of",
     "in_order_of",
@@ -82,6 +83,14 @@ def compile_check(components: Sequence[Component]) -> Callable[[Any], list[Array
         return [take(value) for take, value in zip(takers, datapoint)]
 
     return check
+
+
+def compile_block_check(specs: Sequence[tf.TensorSpec]) -> Callable[[Any], list[Array]] | None:
+    """Makes the check of a block of datapoints; None if these may not have equal shapes, or have strings."""
+    if any(spec.shape.rank is None or spec.dtype == tf.string for spec in specs):
+        return None
+    components = map(component_of, specs)
+    return compile_check([each._replace(shape=(None, *(each.shape or ()))) for each in components])
 
 
 def _in_order(datapoint: Mapping[str, Any], names: list[str]) -> list[Any]:

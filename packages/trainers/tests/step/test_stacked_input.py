@@ -6,8 +6,8 @@ import tensorflow.compat.v1 as tf
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from towerpack_trainers.step._copies_of_step import StepCopies
 from towerpack_trainers.step._stacked_input import StackedInput
+from towerpack_trainers.towers._copies_of_step import StepCopies
 
 DTYPES = ["uint8", "int32", "int64", "float16", "float32", "float64", "bool", "complex64"]
 

@@ -17,6 +17,8 @@ from towerpack_callbacks import (
 )
 from towerpack_callbacks.checkpoint import read_checkpoint
 from towerpack_dataflow import (
+    BatchData,
+    DataFromArrays,
     DataFromList,
     FixedSizeData,
     JoinData,
@@ -34,6 +36,8 @@ from towerpack_inputsource import (
     TFDatasetInput,
 )
 from towerpack_trainers import ConfigError, SimpleTrainer, SyncMultiGPUTrainer
+from towerpack_trainers.towers import _batch_calls
+from towerpack_trainers.towers._batch_calls import BatchCalls, BatchCopies
 
 
 class Seen(Inferencer):
@@ -123,6 +127,74 @@ def test_session_calls_are_prepared_once(configure, monkeypatch):
     assert seen.rounds == [list(range(9))] * 12
     # One in TensorFlow's threads, and one in the calling thread, each with its fetch and the batch size.
     assert len(prepared) <= 2 * len(set(prepared))
+
+
+class Received(Inferencer):
+    """Keeps the given values of each batch."""
+
+    def __init__(self, *names):
+        self.names, self.batches = names, []
+
+    def _get_fetches(self):
+        return list(self.names)
+
+    def _on_fetches(self, values, batch_size):
+        self.batches.append([*values, batch_size])
+
+    def _after_inference(self):
+        return {}
+
+    def produces(self):
+        return []
+
+
+def small_batches(kit, count=121, size=8):
+    """A flow of many small batches, the last one smaller; each number is there once."""
+    [[images, labels]] = kit.net_data(1, count * size - 3)
+    return BatchData(DataFromArrays([images, labels], shuffle=False), size, remainder=True)
+
+
+def received_in(kit, configure, flow):
+    """Evaluates three rounds while the network learns; returns the values for two inferencers."""
+    received = [Received("cost", "logits", "label"), Received("logits", "accuracy")]
+    runner = InferenceRunner(flow, received)
+    SimpleTrainer(
+        configure(model=kit.Net(), dataflow=kit.net_data(), callbacks=[runner], max_epoch=3, seed=3)
+    ).train()
+    return [inferencer.batches for inferencer in received]
+
+
+def test_several_batches_in_a_call_give_the_values_of_single_ones(kit, configure, monkeypatch):
+    counts, several = [], BatchCalls.__call__
+
+    def counted(self, batches):
+        counts.append(len(batches))
+        return several(self, batches)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(BatchCopies, "of", lambda *arguments: None)
+        expected = received_in(kit, configure, small_batches(kit))
+    monkeypatch.setattr(BatchCalls, "__call__", counted)
+    # On a machine of any load.
+    monkeypatch.setattr(_batch_calls, "_LONGEST_PASS", 1e9)
+    monkeypatch.setattr(_batch_calls, "_CALLS", 1e9)
+    found = received_in(kit, configure, small_batches(kit))
+    assert max(counts) == 8 and sum(counts) == 3 * 121
+    for one, other in zip(expected, found):
+        assert len(one) == len(other) == 3 * 121
+        for values, others in zip(one, other):
+            for value, another in zip(values, others):
+                np.testing.assert_array_equal(value, another, strict=True)
+
+
+def test_a_limited_evaluation_reads_no_more_batches(kit, configure):
+    read = []
+    flow = BatchData(MapData(DataFromList(range(90), shuffle=False), lambda n: read.append(n) or [n, n]), 1)
+    seen = Seen()
+    runner = InferenceRunner(MapData(flow, lambda d: [each.astype(np.float32) for each in d]), seen)
+    SimpleTrainer(configure(callbacks=[runner], evaluation_batches=3, max_epoch=2)).train()
+    assert seen.rounds == [[0, 1, 2]] * 2
+    assert read == [0, 1, 2] * 2
 
 
 def test_rounds_of_two_runners_at_other_periods(configure):

@@ -47,6 +47,8 @@ class InferenceTower(Protocol):
     def evaluate(self, fetches: Any) -> Iterator[tuple[Any, int]]:
         """Runs one whole pass of the input, each datapoint exactly once.
 
+        A few small batches may be computed before the first of them is yielded: change no variable meanwhile.
+
         Args:
             fetches: the fetches of each batch, any structure that `Session.run` takes.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, final
 
@@ -31,7 +31,7 @@ from ..prefetch._flow_reader import (
 from ..prefetch._input_status import InputStatus
 from ..prefetch._one_session import END_OF_DATA, LOST_SESSION, SourceHook, ends_run_on_error
 from ..prefetch._session_thread import SessionThread
-from ..specs import Array, compile_check, component_of, with_batch_size
+from ..specs import compile_block_check, compile_check, component_of, with_batch_size
 
 __all__ = ["FlowQueueInput", "QueueInput", "QueueOps", "ZMQInput", "default_capacity"]
 
@@ -183,14 +183,6 @@ def _as_list(tensors: Any) -> list[tf.Tensor]:
     return list(tensors) if isinstance(tensors, (list, tuple)) else [tensors]
 
 
-def _block_check(specs: Sequence[tf.TensorSpec]) -> Callable[[Any], list[Array]] | None:
-    """Returns the check of a block of datapoints; None if they may not have equal shapes, or have strings."""
-    if any(spec.shape.rank is None or spec.dtype == tf.string for spec in specs):
-        return None
-    components = map(component_of, specs)
-    return compile_check([each._replace(shape=(None, *(each.shape or ()))) for each in components])
-
-
 # A put is at most this part of the queue, so that steps find datapoints in it meanwhile.
 _PARTS_OF_QUEUE, _MOST_STACKED = 4, 64
 
@@ -272,7 +264,7 @@ class FlowQueueInput(InputSource):
             self._ops = QueueOps(put, self._queue, capacity, type(self).__name__)
         check = compile_check([component_of(spec) for spec in put])
         self._most = most = self._most_in_put()
-        check_block = _block_check(put) if most > 1 and makes_blocks(self._flow) else None
+        check_block = compile_block_check(put) if most > 1 and makes_blocks(self._flow) else None
         self._reader = FlowReader(
             self._flow, self.infinite, check, END_OF_DATA, LOST_SESSION, check_block, most
         )

@@ -17,8 +17,8 @@ from ..config import TrainConfig
 from ..replicate import choose_builder
 from ..session._process_strategy import ProcessStrategy
 from ..step._choose_steps import PrologueOps
-from ..step._copies_of_step import Given, StepCopies
 from ..towers._builder import Builder, SingleDeviceBuilder
+from ..towers._copies_of_step import Given, StepCopies
 from ..towers._devices import choose_devices
 from ..towers._objective import Pairs
 from ..towers._tower import declare_cost

@@ -11,9 +11,9 @@ import tensorflow.compat.v1 as tf
 from towerpack_inputsource import InputSource
 
 from .._errors import ConfigError, PredictorInputError, TrainerStateError
+from ..towers._batch_calls import BatchCalls, BatchCopies
 from ..towers._evaluation_tower import EvaluationTower
-from ..towers._predictor import FasterCall
-from ._offline_predictor import OfflinePredictor, OwnSession, PredictionGraph
+from ._offline_predictor import OwnSession, PredictionGraph
 from ._predict_config import PredictConfig
 
 __all__ = [
@@ -27,6 +27,9 @@ __all__ = [
 ]
 
 OTHER_PASS = "Another get_result() of this predictor has begun; it supports one pass at a time."
+
+# The number of small datapoints to read at a time: those of some session calls.
+_READ_AHEAD = 3 * BatchCopies.COUNT
 
 _Self = TypeVar("_Self", bound="DatasetPredictor")
 
@@ -80,13 +83,19 @@ class SimpleDatasetPredictor(DatasetPredictor):
 
     def __init__(self, config: PredictConfig, dataflow: Iterable[Any]) -> None:
         self._flow = as_flow(type(self).__name__, dataflow)
-        self._predict = OfflinePredictor(config)
-        self._call = FasterCall(self._predict, self._predict.in_calling_thread)
-        self._names = [tensor.op.name for tensor in self._predict.inputs]
+        self._model = model = PredictionGraph(type(self).__name__, config)
+        self._predict = predict = model.predictor_of(model.add_tower())
+        with self._model.graph.as_default():
+            copies = BatchCopies.of(predict.inputs, predict.outputs, "batch")
+        model.open()
+        self._calls = BatchCalls.of(model.get_session(), predict.inputs, predict.outputs, copies)
+        self._names = [tensor.op.name for tensor in predict.inputs]
         self._passes = 0
 
     def get_result(self) -> Iterator[Any]:
         """Yields the result of an `OfflinePredictor` for each datapoint of one pass.
+
+        Several small datapoints of an addressable flow may be predicted before the first result is yielded.
 
         Raises:
             PredictorInputError: a datapoint does not match the model; the message has its number.
@@ -94,18 +103,60 @@ class SimpleDatasetPredictor(DatasetPredictor):
             Exception: an error of the flow, with its original type.
         """
         self._passes += 1
-        number_of_pass = self._passes
-        for number, datapoint in enumerate(restarted(self._flow)):
-            if self._passes != number_of_pass:
-                raise TrainerStateError(OTHER_PASS)
-            try:
-                yield self._call(*arguments_of(datapoint, self._names))
-            except PredictorInputError as error:
-                raise PredictorInputError(f"Datapoint {number}: {error}") from None
+        number_of_pass, number = self._passes, 0
+        for datapoints in self._together():
+            arrays, failure = self._checked(datapoints, number)
+            number += len(arrays)
+            self._check_pass(number_of_pass)
+            for values, outputs in zip(arrays, self._calls(arrays)):
+                yield (values, outputs) if self._predict.return_input else outputs
+                self._check_pass(number_of_pass)
+            if failure is not None:
+                raise failure from None
 
     def close(self) -> None:
         """Closes the session. A second call does nothing."""
-        self._predict.close()
+        self._model.close()
+
+    def _check_pass(self, number: int) -> None:
+        self._model.get_session()
+        if self._passes != number:
+            raise TrainerStateError(OTHER_PASS)
+
+    def _together(self) -> Iterator[Sequence[Any]]:
+        """Yields the datapoints of one pass, those together that one call can predict."""
+        flow: Any = self._flow
+        may_read_ahead = getattr(flow, "addressable", False) and not getattr(flow, "live", False)
+        if hasattr(flow, "reset_state"):
+            flow.reset_state()
+        blocks = flow.iter_blocks(_READ_AHEAD, 1) if may_read_ahead and hasattr(flow, "iter_blocks") else None
+        if blocks is None:
+            yield from ([datapoint] for datapoint in flow)
+            return
+        for block in blocks:
+            datapoints, done = _datapoints_in(block), 0
+            while done < len(datapoints):
+                begun, done = done, done + self._calls.most
+                yield datapoints[begun:done]
+
+    def _checked(
+        self, datapoints: Sequence[Any], number: int
+    ) -> tuple[list[list[Any]], PredictorInputError | None]:
+        """Returns the arrays of datapoints up to the first invalid one, and the error of that one."""
+        arrays: list[list[Any]] = []
+        for datapoint in datapoints:
+            try:
+                arrays.append(self._predict.checked(arguments_of(datapoint, self._names)))
+            except PredictorInputError as error:
+                return arrays, PredictorInputError(f"Datapoint {number + len(arrays)}: {error}")
+        return arrays, None
+
+
+def _datapoints_in(block: Any) -> list[Any]:
+    """Returns the datapoints of a block of `DataFlow.iter_blocks`."""
+    if isinstance(block, Mapping):
+        return [dict(zip(block, values)) for values in zip(*block.values())]
+    return list(zip(*block))
 
 
 def as_flow(owner: str, flow: Any) -> Iterable[Any]:

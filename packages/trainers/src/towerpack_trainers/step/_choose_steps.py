@@ -11,9 +11,9 @@ import tensorflow.compat.v1 as tf
 from towerpack_callbacks import Callbacks, LoopState, StepCounter, StopTraining
 
 from .._errors import ConfigError
+from ..towers._copies_of_step import Given, StepCopies
 from ..towers._tower import LAST_STEP
 from ._compiled_steps import CompiledSteps
-from ._copies_of_step import Given, StepCopies
 from ._fused_steps import DefaultStep, FusedSteps, StepCalls, TrainingSteps, compile_step
 
 __all__ = [

@@ -17,7 +17,7 @@ import tensorflow.compat.v1 as tf
 from towerpack_inputsource import fast_callable
 
 from .._errors import ConfigError
-from ._copies_of_step import StepCopies
+from ..towers._copies_of_step import StepCopies
 from ._stacked_input import StackedInput
 
 __all__ = ["CompiledSteps"]

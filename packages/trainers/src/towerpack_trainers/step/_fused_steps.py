@@ -20,7 +20,7 @@ from towerpack_callbacks import StepCounter, StepPlan
 from towerpack_inputsource import fast_callable
 
 from .._errors import ConfigError
-from ._copies_of_step import StepCopies
+from ..towers._copies_of_step import CONTROL_FLOW, StepCopies
 from ._stacked_input import StackedInput
 
 __all__ = ["DefaultStep", "FusedSteps", "SpeedTrial", "StepCalls", "TrainingSteps", "compile_step"]
@@ -236,7 +236,6 @@ _SHARED_STATE = frozenset(
 )
 # Ops with state that is found by a name; without an explicit name, by that of the op, which a copy lacks.
 _SHARED_BY_NAME = frozenset({"Stage", "Unstage"})
-_CONTROL_FLOW = {"Enter", "Exit", "LoopCond", "Merge", "NextIteration", "Switch"}
 
 
 @final
@@ -381,7 +380,7 @@ class _ManySteps:
 
 def _can_be_repeated(op: tf.Operation) -> bool:
     """Returns whether copies of an op, in a loop or outside, together have the effect of the op itself."""
-    if op.type in _CONTROL_FLOW:
+    if op.type in CONTROL_FLOW:
         return False
     if op.type in _SHARED_BY_NAME:
         return bool(op.get_attr("shared_name"))

@@ -10,9 +10,9 @@ from typing import Any, final
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-from towerpack_inputsource import InputSource
+from towerpack_inputsource import FeedInput, InputSource
 
-from ._predictor import compile_faster
+from ._batch_calls import BatchCalls, BatchCopies
 from ._tower import Tower, ended_apart_from
 
 __all__ = ["EvaluationProgress", "EvaluationTower", "ParallelEvaluation", "round_robin"]
@@ -54,6 +54,8 @@ class EvaluationTower:
         tower: the replica.
         source: its input; it ends after each pass.
         fed_at: the tower's inputs, keyed by the references of the source's tensors.
+        several: whether a session call may evaluate several batches: the source is a `FeedInput` of this
+            tower, and its tensors are the tower's inputs.
 
     Attributes:
         progress: the progress of the current evaluation; None between evaluations.
@@ -61,8 +63,12 @@ class EvaluationTower:
 
     progress: EvaluationProgress | None = None
 
-    def __init__(self, tower: Tower, source: InputSource, fed_at: Mapping[Any, tf.Tensor]) -> None:
+    def __init__(
+        self, tower: Tower, source: InputSource, fed_at: Mapping[Any, tf.Tensor], several: bool = False
+    ) -> None:
         self._fed_at = fed_at
+        self._ahead = source if several and isinstance(source, FeedInput) else None
+        self._copies: list[BatchCopies] = []
         self._tower = tower
         self._source = source
         self._hooks = source.hooks()
@@ -76,8 +82,18 @@ class EvaluationTower:
             hook.begin()
 
     def get_tensors(self, names: Sequence[str]) -> list[tf.Tensor]:
-        """Returns tensors of this replica by their names in the model."""
-        return self._tower.get_tensors(names)
+        """Returns tensors of this replica by their names in the model, and prepares to evaluate them."""
+        tensors = self._tower.get_tensors(names)
+        if tensors and self._ahead is not None and self._copies_for(tensors) is None:
+            inputs, outputs = list(self._fed_at.values()), [*tensors, self._batch_size]
+            copies = BatchCopies.of(inputs, outputs, f"{self._tower.context.name}/batch")
+            self._copies += [] if copies is None else [copies]
+        return tensors
+
+    def _copies_for(self, tensors: Sequence[tf.Tensor]) -> BatchCopies | None:
+        """Returns copies with all these tensors, if there are any."""
+        names = {tensor.name for tensor in tensors}
+        return next((each for each in self._copies if names <= each.names), None)
 
     def start(self, sess: tf.Session, coord: tf.train.Coordinator) -> None:
         """Starts the input in a session."""
@@ -96,24 +112,34 @@ class EvaluationTower:
         try:
             wanted = tf.nest.map_structure(lambda each: each, self.with_batch_size(fetches))
             if self._last is None or _identities(self._last[0]) != _identities(wanted):
-                self._last = wanted, _BatchCall(self.sess, wanted)
+                self._last = wanted, self._prepare(wanted)
             yield from self._batches(*self._last)
         finally:
             self.progress = None
 
+    def _prepare(self, wanted: list[Any]) -> _BatchCall:
+        flat = tf.nest.flatten(wanted)
+        known = self._ahead is not None and all(isinstance(each, tf.Tensor) for each in flat)
+        return _BatchCall(self.sess, wanted, self._copies_for(flat) if known else None)
+
     def _batches(self, wanted: list[Any], call: _BatchCall) -> Iterator[tuple[Any, int]]:
         progress = self.progress = self.new_progress()
+        try:
+            for values, batch_size in self._results(wanted, call):
+                progress.count()
+                yield values, int(batch_size)
+        except tf.errors.OutOfRangeError as error:
+            # A failure in the input's thread also ends the input.
+            self._coord.raise_requested_exception()
+            if ended_apart_from(self._tower.inputs.values(), error, self._tower.graph) is not None:
+                raise  # not the input, but the model's own data
+
+    def _results(self, wanted: list[Any], call: _BatchCall) -> Iterator[Any]:
         while True:
-            try:
-                values, batch_size = self._run(wanted, call)
-            except tf.errors.OutOfRangeError as error:
-                # A failure in the input's thread also ends the input.
-                self._coord.raise_requested_exception()
-                if ended_apart_from(self._tower.inputs.values(), error, self._tower.graph) is not None:
-                    raise  # not the input, but the model's own data
-                return
-            progress.count()
-            yield values, int(batch_size)
+            if self._ahead is None:
+                yield self._run(wanted, call)
+            else:
+                yield from call.several(self._ahead.next_feeds(call.most))
 
     def new_progress(self) -> EvaluationProgress:
         """Returns the progress of an evaluation that begins now."""
@@ -157,12 +183,14 @@ class _BatchCall:
     Args:
         sess: the session.
         wanted: the tensors to compute, in a structure.
+        copies: copies of these tensors, for calls with several batches; None: always one.
     """
 
-    def __init__(self, sess: tf.Session, wanted: Any) -> None:
-        self._sess, self._wanted = sess, wanted
+    def __init__(self, sess: tf.Session, wanted: Any, copies: BatchCopies | None = None) -> None:
+        self._sess, self._wanted, self._copies = sess, wanted, copies
+        self._batches: BatchCalls | None = None
         # The tensors that a call feeds are kept, so that no other object gets the identities in the key.
-        self._calls: dict[tuple[int, ...], tuple[list[Any], Callable[..., Any]]] = {}
+        self._calls: dict[tuple[int, ...], tuple[list[Any], Callable[[Any], Iterator[Any]]]] = {}
 
     def __call__(self, feeds: Mapping[Any, Any]) -> Any:
         """Returns the values of a batch in the structure of `wanted`.
@@ -170,20 +198,34 @@ class _BatchCall:
         Args:
             feeds: the values to feed, by their tensors.
         """
-        key = tuple(map(id, feeds))
-        if key not in self._calls:
-            fed = list(feeds)
-            self._calls[key] = fed, self._compile(fed)
-        return self._calls[key][1](*feeds.values())
+        return next(self.several([feeds]))
 
-    def _compile(self, fed: list[Any]) -> Callable[..., Any]:
+    @property
+    def most(self) -> int:
+        """The number of batches that the next call of `several` can use."""
+        return 1 if self._batches is None else self._batches.most
+
+    def several(self, feeds: Sequence[Mapping[Any, Any]]) -> Iterator[Any]:
+        """Yields the values of several batches, which feed the same tensors."""
+        key = tuple(map(id, feeds[0]))
+        if key not in self._calls:
+            fed = list(feeds[0])
+            self._calls[key] = fed, self._compile(fed)
+        return self._calls[key][1]([list(each.values()) for each in feeds])
+
+    def _compile(self, fed: list[Any]) -> Callable[[Any], Iterator[Any]]:
         flat = tf.nest.flatten(self._wanted)
         if not all(isinstance(tensor, tf.Tensor) for tensor in (*flat, *fed)):
-            return lambda *values: self._sess.run(self._wanted, dict(zip(fed, values)))
-        run = compile_faster(self._sess, fed, flat)
+            return lambda batches: (
+                self._sess.run(self._wanted, dict(zip(fed, values))) for values in batches
+            )
+        calls = self._batches = BatchCalls.of(self._sess, fed, flat, self._copies)
         dtypes = [tensor.dtype.as_numpy_dtype for tensor in fed]
         places = tf.nest.pack_sequence_as(self._wanted, range(len(flat)))
-        return lambda *values: _filled(places, run(*map(np.asarray, values, dtypes)))
+        return lambda batches: (
+            _filled(places, found)
+            for found in calls([list(map(np.asarray, values, dtypes)) for values in batches])
+        )
 
 
 def _filled(places: Any, found: list[Any]) -> Any:
@@ -191,7 +233,7 @@ def _filled(places: Any, found: list[Any]) -> Any:
     if isinstance(places, int):
         return found[places]
     if type(places) is list:  # by far faster than TensorFlow's function
-        return [_filled(place, found) for place in places]
+        return [found[place] if type(place) is int else _filled(place, found) for place in places]
     return tf.nest.map_structure(found.__getitem__, places)
 
 

@@ -28,6 +28,7 @@ __all__ = [
     "compile_outputs",
     "device_name",
     "make_predictor",
+    "run_options",
 ]
 
 # TensorFlow runs the ops of a call in the calling thread.
@@ -100,7 +101,7 @@ class Predictor:
         self.inputs, self.outputs, self.return_input = tuple(inputs), tuple(outputs), return_input
         self._get_session = get_session
         self._sess: tf.Session = None
-        self._options = tf.RunOptions(inter_op_thread_pool=_IN_CALLING_THREAD) if in_calling_thread else None
+        self._options = run_options(in_calling_thread)
         self._checks = [InputCheck(tensor) for tensor in inputs]
 
     def __call__(self, *arrays: Any) -> Any:
@@ -116,18 +117,29 @@ class Predictor:
             PredictorInputError: the number of arrays, or the shape or dtype of an array, does not match the
                 inputs.
         """
+        sess = self._get_session()
+        if sess is not self._sess:
+            self._run = compile_outputs(sess, self.inputs, self.outputs, self._options)
+            self._sess = sess
+        values = self.checked(arrays)
+        outputs = self._run(*values)
+        return (values, outputs) if self.return_input else outputs
+
+    def checked(self, arrays: Sequence[Any]) -> list[np.ndarray]:
+        """Returns the arrays to feed for one batch.
+
+        Args:
+            arrays: one per input.
+
+        Raises:
+            PredictorInputError: see `__call__`.
+        """
         if len(arrays) != len(self.inputs):
             names = ", ".join(tensor.op.name for tensor in self.inputs)
             raise PredictorInputError(
                 f"The predictor takes {len(self.inputs)} arrays ({names}), received {len(arrays)}."
             )
-        sess = self._get_session()
-        if sess is not self._sess:
-            self._run = compile_outputs(sess, self.inputs, self.outputs, self._options)
-            self._sess = sess
-        values = [check(array) for check, array in zip(self._checks, arrays)]
-        outputs = self._run(*values)
-        return (values, outputs) if self.return_input else outputs
+        return [check(array) for check, array in zip(self._checks, arrays)]
 
     def in_calling_thread(self) -> Predictor:
         """Returns a predictor with the same tensors that runs its ops in the calling thread."""
@@ -261,16 +273,19 @@ def compile_outputs(
     return call
 
 
-def compile_faster(
-    sess: tf.Session, inputs: Sequence[tf.Tensor], outputs: Sequence[tf.Tensor]
-) -> Callable[..., list[Any]]:
+def run_options(in_calling_thread: bool) -> tf.RunOptions | None:
+    """Returns the options of a call whose ops run in TensorFlow's threads, or in the calling one."""
+    return tf.RunOptions(inter_op_thread_pool=_IN_CALLING_THREAD) if in_calling_thread else None
+
+
+def compile_faster(sess: tf.Session, inputs: Sequence[tf.Tensor], outputs: Sequence[tf.Tensor]) -> FasterCall:
     """Returns the function of `compile_outputs`, with the ops in TensorFlow's threads or the calling one.
 
     TensorFlow's threads flush denormal numbers (below 1e-38) to zero; the calling one does not.
     """
-    options = tf.RunOptions(inter_op_thread_pool=_IN_CALLING_THREAD)
     return FasterCall(
-        compile_outputs(sess, inputs, outputs), lambda: compile_outputs(sess, inputs, outputs, options)
+        compile_outputs(sess, inputs, outputs),
+        lambda: compile_outputs(sess, inputs, outputs, run_options(in_calling_thread=True)),
     )
 
 
@@ -300,6 +315,16 @@ class FasterCall:
         self._calls, self._shortest, self._shortest_usual = 0, math.inf, math.inf
         self._chosen: Callable[..., Any] | None = None
 
+    @property
+    def shortest(self) -> float:
+        """The time of the shortest call of the chosen function, in seconds; infinite before the choice."""
+        return math.inf if self._chosen is None else self._shortest
+
+    @property
+    def has_other(self) -> bool:
+        """Whether the other function was chosen."""
+        return self._chosen is not None and self._chosen is not self._usual
+
     def __call__(self, *arguments: Any) -> Any:
         """Returns the function's result."""
         if self._chosen is not None:
@@ -317,6 +342,7 @@ class FasterCall:
             return
         if self._timed is not self._usual:
             self._chosen = self._timed if self._shortest < self._shortest_usual else self._usual
+            self._shortest = min(self._shortest, self._shortest_usual)
         elif self._shortest > _LONGEST_CALL:
             self._chosen = self._usual
         else:

@@ -19,7 +19,10 @@ from towerpack_callbacks import find_ancestors
 
 from .._errors import ConfigError
 
-__all__ = ["Given", "StepCopies"]
+__all__ = ["CONTROL_FLOW", "Given", "StepCopies"]
+
+# Ops of TensorFlow 1's loops, which find each other by names that copies would share.
+CONTROL_FLOW = frozenset({"Enter", "Exit", "LoopCond", "Merge", "NextIteration", "Switch"})
 
 # Ops with state that the loop cannot share with the original step.
 _REFERENCES = frozenset({"Variable", "VariableV2", "TemporaryVariable"})
@@ -77,6 +80,16 @@ class StepCopies:
             ConfigError: the graph is too large to be serialised.
         """
         _ = self._definition
+
+    def once(self, name: str, given: Given | None = None) -> list[Any]:
+        """Adds one copy; returns the copies of the outputs.
+
+        Args:
+            name: the name scope of the copy.
+            given: called with 0, returns the values of the replaced tensors; None without any.
+        """
+        with self.graph.as_default(), tf.name_scope(None), tf.control_dependencies(None):
+            return self._copy(name, 0, given)
 
     def after(self, op: tf.Operation, name: str, given: Given | None = None) -> list[Any]:
         """Adds one copy that begins after `op`; returns the copies of the outputs.

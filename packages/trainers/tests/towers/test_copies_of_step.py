@@ -2,7 +2,7 @@
 
 import tensorflow.compat.v1 as tf
 
-from towerpack_trainers.step._copies_of_step import StepCopies
+from towerpack_trainers.towers._copies_of_step import StepCopies
 
 
 def reads_in(copies):
