@@ -348,7 +348,7 @@ class WorkerPool:
             this.add_result(result, message)
 
     def _read(self, news: Iterable[int]) -> None:
-        """Reads the messages of these workers; those of all before it raises the end of one."""
+        """Reads the messages of these workers, then raises the error of the first that has ended."""
         death = None
         for number in news:
             try:
