@@ -6,7 +6,7 @@ with the average of all towers' gradients for that variable, regardless of the i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, final
 
 import tensorflow.compat.v1 as tf
@@ -30,8 +30,6 @@ __all__ = [
 
 
 MODES = ("nccl", "hierarchical", "cpu")
-
-_Sum = Callable[[Sequence[tf.Tensor], int], list[tf.Tensor]]
 
 
 def choose_mode(mode: str | None, devices: Sequence[str]) -> str:
@@ -77,9 +75,7 @@ def all_reduce(towers: Sequence[Sequence[Any]], devices: Sequence[str], mode: st
     columns = list(zip(*towers))
     packable = [mode != "cpu" and all(map(_is_packable, column)) for column in columns]
     dense = _reduce_packed(
-        [[gradient for gradient, yes in zip(tower, packable) if yes] for tower in towers],
-        devices,
-        _sum_by_nccl if mode == "nccl" else _sum_on(devices),
+        [[gradient for gradient, yes in zip(tower, packable) if yes] for tower in towers], devices, mode
     )
     with tf.device("/cpu:0"):
         others = [average(column) for column, yes in zip(columns, packable) if not yes]
@@ -87,11 +83,7 @@ def all_reduce(towers: Sequence[Sequence[Any]], devices: Sequence[str], mode: st
 
 
 def _is_packable(gradient: Any) -> bool:
-    return (
-        tf.is_tensor(gradient)
-        and not isinstance(gradient, tf.IndexedSlices)
-        and (gradient.shape.is_fully_defined())
-    )
+    return isinstance(gradient, tf.Tensor) and bool(gradient.shape.is_fully_defined())
 
 
 def _merge(packable: Sequence[bool], packed: Sequence[Any], others: Sequence[Any]) -> list[Any]:
@@ -100,7 +92,7 @@ def _merge(packable: Sequence[bool], packed: Sequence[Any], others: Sequence[Any
 
 
 def _reduce_packed(
-    towers: Sequence[Sequence[tf.Tensor]], devices: Sequence[str], sum_of: _Sum
+    towers: Sequence[Sequence[tf.Tensor]], devices: Sequence[str], mode: str
 ) -> list[list[tf.Tensor]]:
     """Averages gradients packed into one flat tensor per device; each device sums one of them."""
     if not towers[0]:
@@ -110,20 +102,15 @@ def _reduce_packed(
     for gradients, device in zip(towers, devices):
         with tf.device(device):
             packed.append(packer.pack(gradients))
-    sums = [sum_of(column, number) for number, column in enumerate(zip(*packed))]
+    sums = [
+        sum_over_gpus(column) if mode == "nccl" else sum_in_two_groups(column, devices, number)
+        for number, column in enumerate(zip(*packed))
+    ]
     averages = []
     for mine, device in zip(zip(*sums), devices):
         with tf.device(device):
             averages.append(packer.unpack([total / len(devices) for total in mine]))
     return averages
-
-
-def _sum_by_nccl(tensors: Sequence[tf.Tensor], number: int) -> list[tf.Tensor]:
-    return sum_over_gpus(tensors)
-
-
-def _sum_on(devices: Sequence[str]) -> _Sum:
-    return lambda tensors, number: sum_in_two_groups(tensors, devices, number)
 
 
 def sum_in_two_groups(tensors: Sequence[tf.Tensor], devices: Sequence[str], number: int) -> list[tf.Tensor]:

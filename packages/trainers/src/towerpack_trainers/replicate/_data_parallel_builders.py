@@ -13,6 +13,7 @@ from towerpack_callbacks import Callback
 
 from .._argument_checks import make_optimizer
 from .._errors import ConfigError
+from ..optimize._optimizers import map_values
 from ..towers._builder import Builder, Exchange, TakeInputs
 from ..towers._devices import check_devices, note_devices
 from ..towers._objective import MakeOptimizer, Pairs
@@ -123,16 +124,13 @@ class AsyncMultiGPUBuilder(DataParallelBuilder):
     def _scale(self, pairs: Pairs) -> Pairs:
         if self._divisor == 1:
             return pairs
-        return [(_divide(gradient, self._divisor), variable) for gradient, variable in pairs]
+        return [
+            (map_values(gradient, lambda values: values / self._divisor), variable)
+            for gradient, variable in pairs
+        ]
 
     def _name_update(self, index: int, name: str) -> str:
         return name if len(self.devices) == 1 else f"{name}_of_tower"
-
-
-def _divide(gradient: Any, divisor: int) -> Any:
-    if isinstance(gradient, tf.IndexedSlices):
-        return tf.IndexedSlices(gradient.values / divisor, gradient.indices, gradient.dense_shape)
-    return gradient / divisor
 
 
 _VARIABLE_OPS = {"VarHandleOp", "VariableV2", "Variable"}

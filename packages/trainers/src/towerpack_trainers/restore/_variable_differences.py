@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
@@ -14,6 +13,7 @@ import tensorflow.compat.v1 as tf
 
 from towerpack_callbacks.checkpoint import load_variables
 
+from .._argument_checks import compile_regex
 from .._errors import RestoreError
 
 __all__ = [
@@ -52,7 +52,7 @@ class NameMap:
         if isinstance(ignore, str):
             raise TypeError(f"ignore={ignore!r}: expected a list of regular expressions: [{ignore!r}].")
         self._rename = rename
-        self._ignore = [_compile(pattern.removesuffix(":0")) for pattern in ignore]
+        self._ignore = [compile_regex("ignore", pattern.removesuffix(":0")) for pattern in ignore]
 
     def ignores(self, name: str) -> bool:
         """Returns whether to skip the variable of the given name."""
@@ -89,13 +89,6 @@ class NameMap:
             if old in self._rename:
                 return "/".join([part for part in (self._rename[old], *parts[length:]) if part])
         return name
-
-
-def _compile(pattern: str) -> re.Pattern[str]:
-    try:
-        return re.compile(pattern)
-    except re.error as error:
-        raise ValueError(f"ignore: {pattern!r} is not a regular expression: {error}.") from error
 
 
 _OBJECTS = (tf.train.Checkpoint, tf.compat.v2.train.Checkpoint)
