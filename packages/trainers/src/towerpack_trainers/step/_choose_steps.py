@@ -69,7 +69,7 @@ class CompositeStep:
 
     def __init__(self, default: DefaultStep, prologue: PrologueOps, by_calls: bool = False) -> None:
         self.default = default
-        self._prologue, self._by_calls = prologue, by_calls
+        self._prologue = prologue
         self._done: tf.Operation = default.done
         self._values: Sequence[Any] = default.values
         self._prologue_op: tf.Operation | None = None
