@@ -25,7 +25,7 @@ RATE = 1e-3
 Times = tuple[float, float]
 
 RESIDENT, FLOW, MAPPED = "trainer, a batch in the graph", "trainer, flow over arrays", "trainer, mapped list"
-COMPILED = "trainer, flow over arrays, xla, 50 steps a call"
+COMPILED = "trainer, flow over arrays, xla, 200 steps a call"
 BARE_MAPPED = "the mapped list alone"
 EVALUATED, PREDICTED = "InferenceRunner, flow over arrays", "SimpleDatasetPredictor, flow over arrays"
 FORWARD = "the forward pass, a batch in the graph"
@@ -170,7 +170,7 @@ def our_flows() -> dict[str, Callable[[], Times]]:
     return {
         RESIDENT: lambda: training(data=TensorInput(lambda: mlp_inputs(tf))),
         FLOW: lambda: training(dataflow=flow_over_arrays()),
-        COMPILED: lambda: training(dataflow=flow_over_arrays(), xla=True, steps_per_run=50),
+        COMPILED: lambda: training(dataflow=flow_over_arrays(), xla=True, steps_per_run=200),
         MAPPED: lambda: training(dataflow=mapped_list()),
         BARE_MAPPED: alone,
         EVALUATED: evaluated,
