@@ -445,12 +445,17 @@ class HandlerError(Exception):
 
 
 class Alarm(Callback):
-    """Has the process interrupted some time after the training began."""
+    """Has the process interrupted some time after the first step."""
 
     def __init__(self, seconds):
         self.seconds = seconds
 
     def _before_train(self):
+        threading.Thread(target=self._start, daemon=True).start()
+
+    def _start(self):
+        while not self.trainer.loop.global_step:
+            time.sleep(0.001)
         signal.setitimer(signal.ITIMER_REAL, self.seconds)
 
 
