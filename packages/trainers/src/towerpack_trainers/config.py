@@ -143,8 +143,8 @@ class TrainConfig:
             the training ends, also after an error; its name includes the rank if there are several processes.
             None: no trace.
         xla: compile the training towers, gradients included, with XLA; for GPUs, see
-            `optimize.compile_training_towers`. With `steps_per_run=n`, all steps of a call but the last are
-            one program on a CPU, where XLA keeps their effect.
+            `optimize.compile_training_towers`. On a CPU, with `steps_per_run`, it compiles the steps of a
+            call except the last into one program, if that does not change their effect.
 
     Raises:
         ConfigError: the arguments contradict each other, or an argument has a wrong type or value.

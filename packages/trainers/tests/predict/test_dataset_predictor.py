@@ -7,7 +7,14 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from towerpack_dataflow import BatchData, DataFromArrays, DataFromGenerator, DataFromList, RepeatedData
+from towerpack_dataflow import (
+    BatchData,
+    DataFromArrays,
+    DataFromGenerator,
+    DataFromList,
+    MapData,
+    RepeatedData,
+)
 from towerpack_trainers import (
     ConfigError,
     MultiProcessDatasetPredictor,
@@ -170,3 +177,10 @@ def test_a_generator_is_read_one_by_one():
     with SimpleDatasetPredictor(CONFIG, BatchData(DataFromGenerator(generate), 1)) as predictor:
         for done, _ in enumerate(predictor.get_result()):
             assert len(read) == done + 1
+
+
+def test_batches_without_components_are_refused():
+    flow = BatchData(MapData(DataFromList(range(6)), lambda _: []), 2)
+    refused = pytest.raises(PredictorInputError, match=r"Datapoint 0: The predictor takes 2 arrays")
+    with SimpleDatasetPredictor(CONFIG, flow) as predictor, refused:
+        list(predictor.get_result())

@@ -159,7 +159,7 @@ def test_ops_that_xla_lacks_run_step_by_step(configure, kit, compiled, caplog):
     found, costs, _ = trained(configure, kit, model=Unsupported())
     plain, plain_costs, _ = trained(configure, kit, model=Unsupported(), compiled=False)
     assert compiled == [4]
-    assert "xla=True: the steps of a call are not one compiled program" in caplog.text
+    assert "xla=True: XLA cannot compile the loop over the steps of a call" in caplog.text
     assert len(costs) == len(plain_costs) and found["seen"] == plain["seen"]
 
 

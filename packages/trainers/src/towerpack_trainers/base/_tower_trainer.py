@@ -23,7 +23,7 @@ from ..reports._input_overhead import InputOverhead, StepOnHeldBatch
 from ..reports._input_report import explain_step
 from ..restore._run_state import find_starting_point
 from ..session._process_strategy import SingleProcess, seed_data
-from ..towers._batch_calls import BatchCopies
+from ..towers._batch_calls import READ_AHEAD
 from ..towers._builder import Builder, CrossTowerSum, SingleDeviceBuilder
 from ..towers._devices import are_gpus, check_devices
 from ..towers._evaluation_tower import EvaluationTower, ParallelEvaluation, round_robin
@@ -40,9 +40,6 @@ __all__ = [
     "SingleCostTrainer",
     "TowerTrainer",
 ]
-
-# The number of small batches that an evaluation reads at a time: those of some session calls.
-_READ_AHEAD = 3 * BatchCopies.COUNT
 
 
 class TowerTrainer(Trainer):
@@ -261,7 +258,7 @@ class TowerTrainer(Trainer):
     def _build_evaluation_tower(self, source: Any, name: str, own_feeds: bool = False) -> EvaluationTower:
         several = not (isinstance(source, InputSource) or own_feeds or self.loop.evaluation_batches)
         if not isinstance(source, InputSource):
-            source = FeedInput(source, infinite=False, ahead=_READ_AHEAD if several else 1)
+            source = FeedInput(source, infinite=False, ahead=READ_AHEAD if several else 1)
         with self._evaluation_scope():
             source.setup(self.tower_func.specs)
             given = source.get_input_tensors()

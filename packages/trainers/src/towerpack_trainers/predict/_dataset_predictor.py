@@ -11,7 +11,7 @@ import tensorflow.compat.v1 as tf
 from towerpack_inputsource import InputSource
 
 from .._errors import ConfigError, PredictorInputError, TrainerStateError
-from ..towers._batch_calls import BatchCalls, BatchCopies
+from ..towers._batch_calls import READ_AHEAD, BatchCalls, BatchCopies
 from ..towers._evaluation_tower import EvaluationTower
 from ._offline_predictor import OwnSession, PredictionGraph
 from ._predict_config import PredictConfig
@@ -27,9 +27,6 @@ __all__ = [
 ]
 
 OTHER_PASS = "Another get_result() of this predictor has begun; it supports one pass at a time."
-
-# The number of small datapoints to read at a time: those of some session calls.
-_READ_AHEAD = 3 * BatchCopies.COUNT
 
 _Self = TypeVar("_Self", bound="DatasetPredictor")
 
@@ -129,7 +126,7 @@ class SimpleDatasetPredictor(DatasetPredictor):
         may_read_ahead = getattr(flow, "addressable", False) and not getattr(flow, "live", False)
         if hasattr(flow, "reset_state"):
             flow.reset_state()
-        blocks = flow.iter_blocks(_READ_AHEAD, 1) if may_read_ahead and hasattr(flow, "iter_blocks") else None
+        blocks = flow.iter_blocks(READ_AHEAD, 1) if may_read_ahead and hasattr(flow, "iter_blocks") else None
         if blocks is None:
             yield from ([datapoint] for datapoint in flow)
             return
@@ -153,7 +150,9 @@ class SimpleDatasetPredictor(DatasetPredictor):
 
 
 def _datapoints_in(block: Any) -> list[Any]:
-    """Returns the datapoints of a block of `DataFlow.iter_blocks`."""
+    """Returns the datapoints of a block of `DataFlow.iter_blocks`; itself if it has no components."""
+    if not block:
+        return [block]
     if isinstance(block, Mapping):
         return [dict(zip(block, values)) for values in zip(*block.values())]
     return list(zip(*block))

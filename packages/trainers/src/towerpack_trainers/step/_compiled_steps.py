@@ -17,17 +17,16 @@ import tensorflow.compat.v1 as tf
 from towerpack_inputsource import fast_callable
 
 from .._errors import ConfigError
-from ..towers._copies_of_step import StepCopies
+from ..towers._copies_of_step import StepCopies, uses_state
 from ._stacked_input import StackedInput
 
 __all__ = ["CompiledSteps"]
 
 _log = logging.getLogger("towerpack_trainers")
 
-# XLA leaves out an assertion, and draws other random numbers in each process.
+# Other ops with state are not compiled: XLA leaves out assertions, and draws other random numbers.
 _STATE = ("AssignAddVariableOp", "AssignSubVariableOp", "AssignVariableOp", "ReadVariableOp", "VariableShape")
 _STATE_PREFIXES = ("ResourceApply", "ResourceGather", "ResourceScatter", "ResourceSparseApply")
-_CHECKS = frozenset({"Assert", "CheckNumerics", "CheckNumericsV2"})
 
 
 @final
@@ -104,7 +103,7 @@ class CompiledSteps:
             call(np.int32(0))
         except tf.errors.OpError as error:
             _log.warning(
-                "xla=True: the steps of a call are not one compiled program, as XLA cannot compile them: %s",
+                "xla=True: XLA cannot compile the loop over the steps of a call, so TensorFlow runs it: %s",
                 str(error.message).partition("\n")[0],
             )
             return otherwise
@@ -113,7 +112,4 @@ class CompiledSteps:
 
 
 def _keeps_its_effect(op: tf.Operation) -> bool:
-    if op.type in _CHECKS:
-        return False
-    has_state = op.op_def.is_stateful or any(tensor.dtype == tf.resource for tensor in op.inputs)
-    return not has_state or op.type in _STATE or op.type.startswith(_STATE_PREFIXES)
+    return not uses_state(op) or op.type in _STATE or op.type.startswith(_STATE_PREFIXES)

@@ -20,7 +20,7 @@ from towerpack_callbacks import StepCounter, StepPlan
 from towerpack_inputsource import fast_callable
 
 from .._errors import ConfigError
-from ..towers._copies_of_step import CONTROL_FLOW, StepCopies
+from ..towers._copies_of_step import CONTROL_FLOW, StepCopies, uses_state
 from ._stacked_input import StackedInput
 
 __all__ = ["DefaultStep", "FusedSteps", "SpeedTrial", "StepCalls", "TrainingSteps", "compile_step"]
@@ -385,5 +385,4 @@ def _can_be_repeated(op: tf.Operation) -> bool:
     if op.type in _SHARED_BY_NAME:
         return bool(op.get_attr("shared_name"))
     # TensorFlow may move a supposedly stateless op out of the loop that changes its input.
-    has_state = op.op_def.is_stateful or any(tensor.dtype == tf.resource for tensor in op.inputs)
-    return not has_state or op.type in _SHARED_STATE
+    return not uses_state(op) or op.type in _SHARED_STATE

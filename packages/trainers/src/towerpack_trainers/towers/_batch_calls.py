@@ -17,11 +17,11 @@ import tensorflow.compat.v1 as tf
 from towerpack_callbacks import find_ancestors
 
 from .._errors import ConfigError
-from ._copies_of_step import CONTROL_FLOW, StepCopies
+from ._copies_of_step import CONTROL_FLOW, StepCopies, uses_state
 from ._devices import get_num_gpu
 from ._predictor import FasterCall, compile_faster, compile_outputs, run_options
 
-__all__ = ["BatchCalls", "BatchCopies"]
+__all__ = ["READ_AHEAD", "BatchCalls", "BatchCopies"]
 
 # Copying more takes longer than it saves, and a larger pass gains little.
 _LARGEST_PASS = 100  # ops
@@ -112,9 +112,11 @@ def _is_repeatable(op: tf.Operation) -> bool:
         return False
     if any(tensor.dtype == tf.resource for tensor in op.outputs):
         return not op.inputs  # a variable
-    has_state = op.op_def.is_stateful or any(tensor.dtype == tf.resource for tensor in op.inputs)
-    return not has_state or op.type in _REPEATABLE
+    return not uses_state(op) or op.type in _REPEATABLE
 
+
+READ_AHEAD = 3 * BatchCopies.COUNT
+"""The number of small datapoints that an evaluation or a predictor reads at a time: those of some calls."""
 
 # A session call is a small part of a longer one.
 _LONGEST_PASS = 1e-3  # seconds

@@ -19,7 +19,7 @@ from towerpack_callbacks import find_ancestors
 
 from .._errors import ConfigError
 
-__all__ = ["CONTROL_FLOW", "Given", "StepCopies"]
+__all__ = ["CONTROL_FLOW", "Given", "StepCopies", "uses_state"]
 
 # Ops of TensorFlow 1's loops, which find each other by names that copies would share.
 CONTROL_FLOW = frozenset({"Enter", "Exit", "LoopCond", "Merge", "NextIteration", "Switch"})
@@ -169,6 +169,11 @@ class StepCopies:
             return_elements=self._names,
             name=name,
         )
+
+
+def uses_state(op: tf.Operation) -> bool:
+    """Returns whether an op has state, or reads or writes that of a resource."""
+    return bool(op.op_def.is_stateful) or any(tensor.dtype == tf.resource for tensor in op.inputs)
 
 
 def _divide(
