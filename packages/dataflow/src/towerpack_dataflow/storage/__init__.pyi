@@ -1,14 +1,8 @@
 from ._atomic_file import create_file, create_path, locked_folder
+from ._labelled_paths import LabelledPaths
 from ._open_url import local_path, open_url
 from ._printable_url import URL, as_url, is_local, printable
-from ._shared_list import (
-    LabelledPaths,
-    PackedList,
-    SharedListPickle,
-    dump_by_value,
-    list_to_pickle,
-    value_pickler,
-)
+from ._shared_list import PackedList, SharedListPickle, dump_by_value, list_to_pickle, value_pickler
 from ._shared_memory import aligned_memory, aligned_size, anonymous_file, mapped
 from ._snapshots import snapshot
 from ._stored_file import StoredFile, StoredStream
