@@ -147,10 +147,10 @@ def test_a_killed_worker_leaves_its_spans(tmp_path, capsys):
         return [np.full(9, get_worker_info().number)]
 
     path = tmp_path / "out.json"
-    flow = MapData(DataFromList([[i] for i in range(64)]), fatal)
+    flow = MapData(DataFromList([[i] for i in range(64)], shuffle=False), fatal)
     # With a time limit, each datapoint is a separate message, so its spans are written before the next one.
     runner = MultiProcessRunner(flow, 1, start_method="spawn", timeout=60)
-    with pytest.raises(WorkerDiedError, match="was killed by SIGKILL.*datapoint 20 of epoch 0"):
+    with pytest.raises(WorkerDiedError, match=r"was killed by SIGKILL.*datapoint 20 of epoch 0"):
         TestDataSpeed(runner).timeline(str(path))
     spans, names = read(path)
     assert {"produce", "map", "copy"} <= tracks(spans, names)["worker 0 of 1"]
