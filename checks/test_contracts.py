@@ -32,7 +32,7 @@ PLANTS = {
     "floors of layers": [("layers/tower/__init__", FOR_TYPES, "layers.nn")],
     "floors of callbacks": [("callbacks/callback/_callback", FOR_TYPES, "callbacks.monitors")],
     "floors of trainers": [("trainers/base/_trainer", LAZY, "trainers.replicate")],
-    "what rewrites scripts needs no TensorFlow": [("compat/cli/migrate/_findings", LAZY, "tensorflow")],
+    "what rewrites scripts needs no TensorFlow": [("compat/migrate/_findings", LAZY, "tensorflow")],
     "floors of trainers' base": [("trainers/base/_trainer", LAZY, "trainers.base._tower_trainer")],
     "no two siblings import each other in a circle, at any depth": [
         ("dataflow/flow/_epoch", LAZY, "dataflow.flow._flow"),

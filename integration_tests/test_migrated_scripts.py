@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from towerpack_compat.__main__ import main
-from towerpack_compat.cli.migrate import migrate_source
+from towerpack_compat.migrate import migrate_source
 
 NAMES = [
     "augmentation",

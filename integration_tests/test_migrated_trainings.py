@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from towerpack_compat.cli.migrate import migrate_source
+from towerpack_compat.migrate import migrate_source
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 

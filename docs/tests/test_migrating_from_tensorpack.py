@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from towerpack_compat.cli.migrate import read_calls, read_names
+from towerpack_compat.migrate import read_calls, read_names
 
 HERE = Path(__file__).parent
 PAGE = HERE.parent / "migrating-from-tensorpack.md"
@@ -112,6 +112,6 @@ def anchors() -> frozenset[str]:
 def test_each_section_that_the_command_names_is_there():
     changes = read_calls().values()
     named = {section for change in changes for section in [*change.hand.values(), change.changed] if section}
-    sources = Path(importlib.import_module("towerpack_compat.cli.migrate").__file__).parent.glob("*.py")
+    sources = Path(importlib.import_module("towerpack_compat.migrate").__file__).parent.glob("*.py")
     named |= {name for path in sources for name in re.findall(r'"(#[a-z-]+)"', path.read_text("utf-8"))}
     assert named and named <= anchors(), named - anchors()

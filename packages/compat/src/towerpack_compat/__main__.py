@@ -14,7 +14,7 @@ from typing import Any
 from ._dry_run import set_dry_run
 from ._errors import CompatError
 from ._install import install, is_of_user
-from .cli._migrate_command import add_migrate_command
+from ._migrate_command import add_migrate_command
 
 __all__ = ["add_commands", "main"]
 

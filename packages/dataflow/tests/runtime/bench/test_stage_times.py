@@ -41,7 +41,7 @@ def clock(monkeypatch):
             self.computed += seconds * computing
 
     clock = Clock()
-    module = "towerpack_dataflow.runtime.tracing._stage_timer"
+    module = "towerpack_dataflow.runtime._stage_timer"
     monkeypatch.setattr(f"{module}.perf_counter", lambda: clock.now)
     monkeypatch.setattr(f"{module}.thread_time", lambda: clock.computed)
     return clock

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple, final
 from ...flow._columns import duration
 from ...flow._flow import DataFlow
 from .._parallel_flow import ParallelFlow
+from .._spans import Spans
+from .._stage_timer import StageTimer, put_timers, take_off
 from .._suggest_workers import Suggestion, suggest_workers
-from ..tracing._spans import Spans
-from ..tracing._stage_timer import StageTimer, put_timers, take_off
 
 __all__ = ["Diagnosis", "SpeedResult", "Stage", "measured_stages", "stage_spans", "stage_timers"]
 

@@ -19,7 +19,7 @@ from ...flow._flow_state import position_of
 from ...flow._node import Effect
 from ...flow._user_code import explain
 from ...operators._proxy_flow import ProxyDataFlow
-from ..tracing._spans import TraceSummary, process_spans, recorded_trace
+from .._spans import TraceSummary, process_spans, recorded_trace
 from ._bottleneck import Diagnosis, SpeedResult, measured_stages, stage_spans, stage_timers
 
 __all__ = ["TestDataSpeed", "process_tree", "processor_seconds", "proportional_memory"]

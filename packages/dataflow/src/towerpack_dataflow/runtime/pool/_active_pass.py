@@ -11,7 +11,7 @@ from weakref import WeakMethod
 
 from ...flow._epoch import as_lists
 from ...flow._resume_marks import Marks
-from ..tracing._spans import process_spans
+from .._spans import process_spans
 from ..transport._collected_datapoints import DatapointList, SteadyList
 from ..transport._remote_errors import Failure
 from ..worker._task_handler import ATTEMPTS, PassSpec, TaskHandler, TaskResult, marks_throughout

@@ -14,8 +14,8 @@ from ...flow._flow import DataFlow
 from ...flow._flow_state import load_marks, set_seeds_below
 from ...flow._resume_marks import Marks
 from ...flow._written_flow import is_steady
-from ..tracing._spans import NO_SPANS, Spans
-from ..tracing._stage_timer import StageTimer, put_timers
+from .._spans import NO_SPANS, Spans
+from .._stage_timer import StageTimer, put_timers
 from ..transport._collected_datapoints import Collected, DatapointList, QuickList, SteadyList
 from ..transport._remote_errors import Failure
 from ._task_handler import ATTEMPTS, PassSpec, TaskHandler, TaskResult, marks_throughout

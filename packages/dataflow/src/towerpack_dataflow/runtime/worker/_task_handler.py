@@ -11,7 +11,7 @@ from ...flow._epoch import Epoch, as_lists
 from ...flow._flow import DataFlow
 from ...flow._flow_state import seeds_below
 from ...flow._resume_marks import Marks
-from ..tracing._spans import Spans, trace_directory
+from .._spans import Spans, trace_directory
 from ..transport._channel import Channel
 from ..transport._remote_errors import Failure, pack_error
 

@@ -13,7 +13,7 @@ from time import perf_counter
 from typing import Any, NamedTuple, final
 
 from ..._errors import SendError
-from ..tracing._spans import NO_SPANS, follow_trace, process_spans
+from .._spans import NO_SPANS, follow_trace, process_spans
 from ..transport._channel import Channel, PeerGoneError, ReceivedMessage
 from ..transport._collected_datapoints import from_table
 from ..transport._flow_pickle import load_payload

@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from .._errors import CompatError, InstallError, MigrationError
+from ._errors import CompatError, InstallError, MigrationError
 
 __all__ = ["add_migrate_command"]
 

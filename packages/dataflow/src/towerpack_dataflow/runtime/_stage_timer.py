@@ -8,15 +8,15 @@ from typing import Any, final
 
 import numpy as np
 
-from ...batch._batch_data import BatchData
-from ...batch._batch_data_by_shape import BatchDataByShape
-from ...batch._pad_batch_data import PadBatchData
-from ...flow._columns import Columns
-from ...flow._epoch import Epoch
-from ...flow._flow import DataFlow
-from ...flow._node import Effect, flows_in
-from ...operators._map_data import MapData
-from ...operators._proxy_flow import ProxyDataFlow
+from ..batch._batch_data import BatchData
+from ..batch._batch_data_by_shape import BatchDataByShape
+from ..batch._pad_batch_data import PadBatchData
+from ..flow._columns import Columns
+from ..flow._epoch import Epoch
+from ..flow._flow import DataFlow
+from ..flow._node import Effect, flows_in
+from ..operators._map_data import MapData
+from ..operators._proxy_flow import ProxyDataFlow
 from ._spans import NO_SPANS, Spans
 
 __all__ = ["StageTimer", "put_timers", "take_off"]

@@ -9,7 +9,7 @@ from typing import final
 import attrs
 import libcst as cst
 
-from ..._errors import page
+from .._errors import page
 
 __all__ = ["MARK", "Findings", "NewImports"]
 

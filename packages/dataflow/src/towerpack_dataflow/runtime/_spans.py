@@ -19,8 +19,8 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, nullco
 from time import monotonic, thread_time
 from typing import Any, NamedTuple, Protocol, final
 
-from ..._errors import ArgumentError
-from ...storage import create_file, locked_folder
+from .._errors import ArgumentError
+from ..storage import create_file, locked_folder
 
 __all__ = [
     "NO_SPANS",

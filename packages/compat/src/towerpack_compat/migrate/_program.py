@@ -12,7 +12,7 @@ import attrs
 
 from towerpack_dataflow.storage import create_file
 
-from ..._errors import MigrationError
+from .._errors import MigrationError
 from ._migrate_script import Migration, Place, migrate_source
 
 __all__ = ["migrate_files", "python_files", "write_migration"]

@@ -15,7 +15,7 @@ import libcst as cst
 from libcst.helpers import get_full_name_for_node
 from libcst.metadata import Assignment, ClassScope, ImportAssignment, MetadataWrapper, Scope, ScopeProvider
 
-from ..._errors import MigrationError
+from .._errors import MigrationError
 from ._call_arguments import code_of
 from ._chosen_names import NameChooser
 from ._findings import MARK, Findings

@@ -8,7 +8,7 @@ from typing import final
 import attrs
 import libcst as cst
 
-from ..._old_arrays import NAMES
+from .._old_arrays import NAMES
 from ._call_arguments import has_equal_call, hopeless_arguments
 from ._findings import Findings
 from ._imported_names import Imported, ImportedNames, is_of

@@ -8,7 +8,7 @@ from typing import final
 
 import attrs
 
-from ...names import areas, call_rules, module_names, own_names, star_modules, star_names
+from ..names import areas, call_rules, module_names, own_names, star_modules, star_names
 
 __all__ = ["CallChange", "Counterpart", "Entry", "NameTable", "read_calls", "read_names"]
 

@@ -13,7 +13,7 @@ from towerpack_compat import MigrationError
 from towerpack_compat.__main__ import main
 
 pytest.importorskip("libcst")  # comes with the extra [migrate]
-from towerpack_compat.cli.migrate import migrate_files, migrate_source, read_calls, read_names
+from towerpack_compat.migrate import migrate_files, migrate_source, read_calls, read_names
 from towerpack_compat.names import own_names
 
 MARK = "# TODO(towerpack): "

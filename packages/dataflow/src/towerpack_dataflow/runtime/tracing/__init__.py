@@ -1,1 +1,0 @@
-"""Time spans in this process and its workers, and their trace file."""
