@@ -56,6 +56,12 @@ def log_of_negative(batch, weight, step):
     return tf.reduce_mean(tf.log(shrinking * weight * batch, name="the_log"))
 
 
+def log_of_denormal(batch, weight, step):
+    """A denormal number, which TensorFlow's threads flush to zero."""
+    small = tf.where(step < 2.5, 1.0, 1e-20)
+    return tf.reduce_mean(tf.log(small * weight * (small * batch), name="the_log"))
+
+
 def square_root_of_zero(batch, weight, step):
     """Finite itself; its gradient is not."""
     return tf.reduce_mean(tf.sqrt(tf.maximum(0.0, 2.5 - step) * weight * batch, name="the_root"))
@@ -167,6 +173,12 @@ def test_the_folder_fails_again(folder, capsys):
     assert report.startswith(origin.text) and "made at" in report
     assert main([str(folder)]) == 0
     assert "'the_log' (Log)" in capsys.readouterr().out
+
+
+def test_a_second_run_flushes_denormals_as_the_training_does(tmp_path):
+    _, error = Model(log_of_denormal, tmp_path).train()
+    origin = replay(tmp_path / "nonfinite-4")
+    assert origin.op == "the_log" and origin.text in str(error)
 
 
 def test_the_folder_holds_batch_and_variables(folder):

@@ -33,6 +33,8 @@ __all__ = ["NonFiniteOrigin", "TerminateOnNaN", "find_origin", "replay", "write_
 
 _OURS = re.compile(r"[/\\]towerpack_(callbacks|inputsource|layers|trainers)[/\\]")
 _AT_ONCE = 64  # tensors fetched in one run: enough for speed, few enough for the memory
+# For calls in a thread of the session, which must not wait for another one.
+_IN_CALLING_THREAD = tf.RunOptions(inter_op_thread_pool=-1)
 
 
 @final
@@ -67,9 +69,13 @@ def find_origin(
     Returns:
         The origin; None if all targets are finite this time.
     """
+    return _find_origin(sess, targets, batch, _IN_CALLING_THREAD)
+
+
+def _find_origin(
+    sess: tf.Session, targets: Sequence[tf.Tensor], batch: Mapping[str, Any], options: tf.RunOptions | None
+) -> NonFiniteOrigin | None:
     order = creation_order(sess.graph)
-    # In a call for every few tensors, in the calling thread, which may be a thread of the session.
-    options = tf.RunOptions(inter_op_thread_pool=-1)
     with sess.graph.as_default():
 
         def run(tensors: Sequence[tf.Tensor]) -> list[Any]:
@@ -189,9 +195,8 @@ def write_folder(
     folder.mkdir(parents=True, exist_ok=True)
     with sess.graph.as_default():
         variables = [*tf.global_variables(), *tf.local_variables()]
-        # In the calling thread, which may be a thread of the session.
-        options = tf.RunOptions(inter_op_thread_pool=-1)
-        values = sess.run([sess.graph.as_graph_element(v) for v in variables], options=options)
+        reads = [sess.graph.as_graph_element(variable) for variable in variables]
+        values = sess.run(reads, options=_IN_CALLING_THREAD)
     _write_values(folder / _VARIABLES, {v.op.name: value for v, value in zip(variables, values)})
     _write_values(folder / _BATCH, batch)
     step = {
@@ -227,7 +232,8 @@ def replay(folder: str | Path) -> NonFiniteOrigin | None:
             for name, (initializer, value) in step["initializers"].items():
                 sess.run(graph.get_operation_by_name(initializer), {value: variables[name]})
             targets = [graph.get_tensor_by_name(name) for name in step["targets"]]
-            return find_origin(sess, targets, _read_values(folder / _BATCH))
+            # In TensorFlow's threads, which flush denormal numbers (below 1e-38) to zero, as in the training.
+            return _find_origin(sess, targets, _read_values(folder / _BATCH), options=None)
 
 
 def _write_values(path: Path, values: Mapping[str, Any]) -> None:
