@@ -7,6 +7,7 @@ import tensorflow.compat.v1 as tf
 from towerpack_trainers import ConfigError, DictRestore, ModelError, OfflinePredictor, PredictConfig
 
 X = np.array([1, 2], np.float32)
+DENORMAL = np.float32(1e-39)
 SPECS = [tf.TensorSpec([None], tf.float32, "x")]
 
 
@@ -64,8 +65,23 @@ def test_session_options_are_used_unchanged():
 
 
 def test_results_in_the_calling_thread_are_equal():
+    x = np.append(X, DENORMAL)
     with OfflinePredictor(config()) as predict:
-        np.testing.assert_array_equal(predict.in_calling_thread()(X)[0], predict(X)[0])
+        np.testing.assert_array_equal(predict(x)[0], [1, 2, 0])
+        np.testing.assert_array_equal(predict.in_calling_thread()(x)[0], [1, 2, 0])
+
+
+def test_a_call_in_the_calling_thread_changes_no_arithmetic_of_that_thread():
+    def root(x):
+        return tf.debugging.check_numerics(tf.sqrt(x), "not a number", name="y")
+
+    with OfflinePredictor(config(tower_func=root)) as predict:
+        call = predict.in_calling_thread()
+        call(X)
+        assert DENORMAL / 2 > 0
+        with pytest.raises(tf.errors.InvalidArgumentError, match="not a number"):
+            call(-X)
+        assert DENORMAL / 2 > 0
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from towerpack_trainers import (
     TrainerStateError,
 )
 from towerpack_trainers.towers import _predictor
-from towerpack_trainers.towers._predictor import FasterCall
+from towerpack_trainers.towers._predictor import FasterCall, compile_faster
 
 X, Y = np.array([1.0, 2.0], np.float32), np.array([0.5, 0.5], np.float32)
 
@@ -239,3 +239,14 @@ def test_an_error_of_a_function_is_raised_and_it_is_called_again():
         else:
             with pytest.raises(ZeroDivisionError):
                 call(value)
+
+
+def test_the_results_do_not_depend_on_the_choice_of_a_thread(monkeypatch):
+    """TensorFlow's threads flush numbers below 1e-38 to zero; by itself, the calling thread does not."""
+    monkeypatch.setattr(_predictor, "_LONGEST_CALL", np.inf)  # both threads are tried, on any machine
+    with tf.Graph().as_default():
+        x = tf.placeholder(tf.float32, [None], "x")
+        with tf.Session() as sess:
+            half = compile_faster(sess, [x], [x * 0.5])
+            results = [half(np.float32([3, 1e-39]))[0].tolist() for _ in range(20)]
+    assert results == [[1.5, 0]] * 20

@@ -19,7 +19,7 @@ from towerpack_callbacks import find_ancestors
 from .._errors import ConfigError
 from ._copies_of_step import CONTROL_FLOW, StepCopies, uses_state
 from ._devices import get_num_gpu
-from ._predictor import FasterCall, compile_faster, compile_outputs, run_options
+from ._predictor import FasterCall, compile_faster, compile_outputs
 
 __all__ = ["READ_AHEAD", "BatchCalls", "BatchCopies"]
 
@@ -164,7 +164,7 @@ class BatchCalls:
         if copies is None:
             return cls(single, None)
         fed, wanted = copies.inputs, copies.outputs_of(outputs)
-        return cls(single, lambda calling: compile_outputs(sess, fed, wanted, run_options(calling)))
+        return cls(single, lambda calling: compile_outputs(sess, fed, wanted, calling))
 
     @property
     def most(self) -> int:

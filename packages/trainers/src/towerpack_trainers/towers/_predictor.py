@@ -16,6 +16,7 @@ from towerpack_inputsource import fast_callable
 from towerpack_layers import TowerContext
 
 from .._errors import ConfigError, PredictorInputError, TrainerStateError
+from ._denormals import as_in_threads, can_flush_denormals
 from ._devices import check_devices, note_devices
 from ._tower import Tower, TowerFunc
 
@@ -28,11 +29,9 @@ __all__ = [
     "compile_outputs",
     "device_name",
     "make_predictor",
-    "run_options",
 ]
 
-# TensorFlow runs the ops of a call in the calling thread.
-_IN_CALLING_THREAD = -1
+_IN_CALLING_THREAD = tf.RunOptions(inter_op_thread_pool=-1)
 
 
 class _HasTensors(Protocol):
@@ -101,7 +100,7 @@ class Predictor:
         self.inputs, self.outputs, self.return_input = tuple(inputs), tuple(outputs), return_input
         self._get_session = get_session
         self._sess: tf.Session = None
-        self._options = run_options(in_calling_thread)
+        self._in_calling_thread = in_calling_thread
         self._checks = [InputCheck(tensor) for tensor in inputs]
 
     def __call__(self, *arrays: Any) -> Any:
@@ -119,7 +118,7 @@ class Predictor:
         """
         sess = self._get_session()
         if sess is not self._sess:
-            self._run = compile_outputs(sess, self.inputs, self.outputs, self._options)
+            self._run = compile_outputs(sess, self.inputs, self.outputs, self._in_calling_thread)
             self._sess = sess
         values = self.checked(arrays)
         outputs = self._run(*values)
@@ -244,7 +243,7 @@ def compile_outputs(
     sess: tf.Session,
     inputs: Sequence[tf.Tensor],
     outputs: Sequence[tf.Tensor],
-    options: tf.RunOptions | None = None,
+    in_calling_thread: bool = False,
 ) -> Callable[..., list[Any]]:
     """Returns a function that takes one array per input and returns one per output.
 
@@ -252,19 +251,18 @@ def compile_outputs(
         sess: the session.
         inputs: tensors to feed, each once.
         outputs: tensors to compute; inputs among them are returned as they are fed.
-        options: options of each call.
+        in_calling_thread: whether ops run in the calling thread instead of TensorFlow's threads.
     """
     # TensorFlow computes no tensor twice in one call, and no fed tensor.
     fed = {tensor.name: index for index, tensor in enumerate(inputs)}
     fetched = {tensor.name: tensor for tensor in outputs if tensor.name not in fed}
     order = [*fed, *fetched]
     places = [order.index(tensor.name) for tensor in outputs]
-    # TensorFlow cannot make a call without ops.
-    run = (
-        fast_callable(sess, feeds=inputs, fetches=list(fetched.values()), options=options)
-        if fetched
-        else _nothing
-    )
+    run: Callable[..., list[Any]] = _nothing
+    if fetched:  # TensorFlow cannot make a call without ops
+        options = _IN_CALLING_THREAD if in_calling_thread else None
+        run = fast_callable(sess, feeds=inputs, fetches=list(fetched.values()), options=options)
+        run = as_in_threads(run) if in_calling_thread else run
 
     def call(*values: Any) -> list[Any]:
         found = [*values, *run(*values)]
@@ -273,20 +271,15 @@ def compile_outputs(
     return call
 
 
-def run_options(in_calling_thread: bool) -> tf.RunOptions | None:
-    """Returns the options of a call whose ops run in TensorFlow's threads, or in the calling one."""
-    return tf.RunOptions(inter_op_thread_pool=_IN_CALLING_THREAD) if in_calling_thread else None
-
-
 def compile_faster(sess: tf.Session, inputs: Sequence[tf.Tensor], outputs: Sequence[tf.Tensor]) -> FasterCall:
     """Returns the function of `compile_outputs`, with the ops in TensorFlow's threads or the calling one.
 
-    TensorFlow's threads flush denormal numbers (below 1e-38) to zero; the calling one does not.
+    The results are equal, so the calling thread is not tried on systems where they may differ.
     """
-    return FasterCall(
-        compile_outputs(sess, inputs, outputs),
-        lambda: compile_outputs(sess, inputs, outputs, run_options(in_calling_thread=True)),
-    )
+    usual = compile_outputs(sess, inputs, outputs)
+    if not can_flush_denormals():
+        return FasterCall(usual, lambda: usual)
+    return FasterCall(usual, lambda: compile_outputs(sess, inputs, outputs, in_calling_thread=True))
 
 
 # Of each function: the number of calls, and of those among them that are not timed, since they prepare it.
