@@ -4,12 +4,17 @@ import os
 import subprocess
 import sys
 
+import attrs
+import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
 from towerpack_callbacks import Callback
 from towerpack_trainers import (
     ConfigError,
+    DictRestore,
+    OfflinePredictor,
+    PredictConfig,
     SimpleTrainer,
     SyncMultiGPUTrainer,
     Trainer,
@@ -70,6 +75,29 @@ def test_ops_of_small_networks_are_kept_apart(configure, kit, monkeypatch, make,
     monkeypatch.setattr(_devices, "get_num_gpu", lambda: gpus)
     rewriting = SimpleTrainer(configure(model=Net()))._session_config().graph_options.rewrite_options
     assert (rewriting.remapping == rewriting.OFF) == (make is a_product and cores <= 4 and not gpus)
+
+
+@pytest.mark.parametrize("make", [a_product, a_convolution])
+@pytest.mark.parametrize(("cores", "gpus"), [(4, 0), (4, 1), (5, 0)])
+def test_so_are_those_of_predictors_which_predict_the_same(monkeypatch, make, cores, gpus):
+    monkeypatch.setattr(os, "cpu_count", lambda: cores)
+    monkeypatch.setattr(_devices, "get_num_gpu", lambda: gpus)
+    shape = [1, 2] if make is a_product else [1, 1, 2]
+    config = PredictConfig(
+        tower_func=lambda x: tf.identity(make(x), name="y"),
+        input_signature=[tf.TensorSpec([None, 1], tf.float32, "x")],
+        session_init=DictRestore({"w": np.float32([0.3, -0.7]).reshape(shape)}),
+        output_names=["y"],
+    )
+    x = np.linspace(-1, 1, 99, dtype=np.float32)[:, None]
+    with OfflinePredictor(config) as predict:
+        rewriting = predict.sess._config.graph_options.rewrite_options
+        assert (rewriting.remapping == rewriting.OFF) == (make is a_product and cores <= 4 and not gpus)
+        [y] = predict(x)
+    own = default_session_config()
+    with OfflinePredictor(attrs.evolve(config, session_config=own)) as predict:
+        assert predict.sess._config == own == default_session_config()
+        np.testing.assert_allclose(predict(x)[0], y, rtol=1e-6)
 
 
 @pytest.mark.parametrize(("own", "then"), [(None, "false"), ("true", "true")])

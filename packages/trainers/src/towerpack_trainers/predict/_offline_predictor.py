@@ -12,7 +12,7 @@ from towerpack_layers import TowerContext
 
 from .._errors import ConfigError, TrainerStateError
 from ..session._process_strategy import create_session
-from ..towers._devices import check_devices, configure_process
+from ..towers._devices import check_devices, configure_process, keep_ops_apart
 from ..towers._predictor import Predictor, add_prediction_tower, device_name, make_predictor
 from ..towers._tower import Tower
 from ._predict_config import PredictConfig
@@ -81,6 +81,8 @@ class PredictionGraph:
         Raises:
             RestoreError, CheckpointError: the values do not match, or cannot be read.
         """
+        if self._config.session_config is None:
+            keep_ops_apart(self._options, self.graph)
         self._sess = create_session(self.graph, self._options)
         try:
             self._config.restore(self._sess)
