@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 import keras
 
 
-def epoch_times() -> tuple[keras.callbacks.Callback, list[float]]:
-    """Returns a callback, and the list to which it adds each epoch's seconds."""
+def epoch_times(
+    clock: Callable[[], float] = time.perf_counter,
+) -> tuple[keras.callbacks.Callback, list[float]]:
+    """Returns a callback, and the list to which it adds each epoch's seconds of a clock."""
     begins: list[float] = []
     seconds: list[float] = []
     callback = keras.callbacks.LambdaCallback(
-        on_epoch_begin=lambda epoch, logs: begins.append(time.perf_counter()),
-        on_epoch_end=lambda epoch, logs: seconds.append(time.perf_counter() - begins[-1]),
+        on_epoch_begin=lambda epoch, logs: begins.append(clock()),
+        on_epoch_end=lambda epoch, logs: seconds.append(clock() - begins[-1]),
     )
     return callback, seconds

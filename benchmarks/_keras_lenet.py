@@ -64,14 +64,14 @@ def fit(tuning: Tuning) -> Callable[[], _lenet.Measured]:
     data = samples(tuning.dataset)
 
     def run() -> _lenet.Measured:
-        watch, seconds = epoch_times()
+        (watch, seconds), (meter, processor) = epoch_times(), epoch_times(time.process_time)
         with on_screen():
             begin = time.perf_counter()
             model = network(tuning)
-            fitted = {"epochs": _lenet.EPOCHS, "steps_per_epoch": _lenet.STEPS, "callbacks": [watch]}
+            fitted = {"epochs": _lenet.EPOCHS, "steps_per_epoch": _lenet.STEPS, "callbacks": [watch, meter]}
             model.fit(**data, **fitted, verbose=tuning.verbose)
             whole = time.perf_counter() - begin
-        return whole, _lenet.timed_epochs(seconds)
+        return _lenet.timed_epochs(whole, seconds, processor)
 
     return run
 
@@ -108,13 +108,10 @@ def network(tuning: Tuning) -> Any:
 
 
 def samples(dataset: bool) -> dict[str, Any]:
-    """Arguments of `fit`: an epoch of shuffled _lenet."""
-    from towerpack_dataflow.datasets import Digits
-
-    pairs = list(Digits("train"))
-    chosen = np.arange(_lenet.BATCH * _lenet.STEPS) % len(pairs)
-    images = np.stack([image for image, _ in pairs])[chosen, :, :, None]
-    labels = np.asarray([label for _, label in pairs], np.int32)[chosen]
+    """Arguments of `fit`: an epoch of shuffled digits."""
+    images, labels = _lenet.examples()
+    chosen = np.arange(_lenet.BATCH * _lenet.STEPS) % len(images)
+    images, labels = images[chosen, :, :, None], labels[chosen]
     if not dataset:
         return {"x": images, "y": labels, "batch_size": _lenet.BATCH}
     import tensorflow as tf

@@ -8,13 +8,16 @@ from towerpack_callbacks import Callback
 
 
 class EpochTimes(Callback):
-    """Notes the seconds of each epoch's steps."""
+    """Notes the seconds of each epoch's steps: of the clock, and of the processor."""
 
     def __init__(self) -> None:
         self.seconds: list[float] = []
+        self.processor: list[float] = []
 
     def _before_epoch(self) -> None:
-        self._start = time.perf_counter()
+        self._start = time.perf_counter(), time.process_time()
 
     def _after_epoch(self) -> None:
-        self.seconds.append(time.perf_counter() - self._start)
+        wall, cpu = self._start
+        self.seconds.append(time.perf_counter() - wall)
+        self.processor.append(time.process_time() - cpu)
