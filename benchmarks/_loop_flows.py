@@ -31,6 +31,7 @@ EVALUATED, PREDICTED = "InferenceRunner, flow over arrays", "SimpleDatasetPredic
 FORWARD = "the forward pass, a batch in the graph"
 JAX, JAX_SCAN = "JAX, a jitted step, NumPy batches", "JAX, an epoch in lax.scan"
 TORCH = "PyTorch, fused Adam"
+KERAS = "Keras evaluate, tf.data, 1000 steps a call"
 
 
 def examples() -> tuple[np.ndarray, np.ndarray]:
