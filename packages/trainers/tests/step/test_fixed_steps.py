@@ -1,5 +1,6 @@
 """Several steps in one session call have the same effect as separate calls."""
 
+import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
@@ -13,7 +14,7 @@ from towerpack_callbacks import (
     StepFetch,
 )
 from towerpack_inputsource import BatchQueueInput, FeedInput, QueueInput, StagingInput, TFDatasetInput
-from towerpack_trainers import ConfigError, SimpleTrainer, SyncMultiGPUTrainer
+from towerpack_trainers import ConfigError, ModelDesc, SimpleTrainer, SyncMultiGPUTrainer
 
 MODELS = ("Line", "Random")
 
@@ -49,6 +50,40 @@ def test_weights_are_the_same_to_the_last_bit(configure, kit, times):
     kit.assert_same(plain, repeated)
     triggered = [(local, step) for what, _, local, step in calls if what == "trigger_step"]
     assert triggered == [((step - 1) % 12, step) for step in range(times, 25, times)]
+
+
+class Noisy(ModelDesc):
+    """Records the numbers that a stateful random op draws."""
+
+    def __init__(self, seed):
+        self.seed, self.drawn = seed, []
+
+    def inputs(self):
+        return [tf.TensorSpec([], tf.float64, "x")]
+
+    def keep(self, number):
+        self.drawn.append(float(number))
+        return number
+
+    def build_graph(self, x):
+        drawn = tf.numpy_function(
+            self.keep, [tf.random_normal([], dtype=tf.float64, seed=self.seed)], tf.float64
+        )
+        weight = tf.get_variable("w", [], tf.float64, tf.zeros_initializer())
+        return tf.multiply(weight, tf.ensure_shape(drawn, []) + x, name="cost")
+
+    def optimizer(self):
+        return tf.train.GradientDescentOptimizer(1.0)
+
+
+@pytest.mark.parametrize("seed", [None, 3])
+@pytest.mark.parametrize("times", [2, 4])
+def test_each_step_draws_other_noise(configure, kit, times, seed):
+    model = Noisy(seed)
+    # At steps with a fetch, the session runs other copies of the ops.
+    seen = [See(Every(steps=12))]
+    trained(configure, kit, times, callbacks=seen, model=model, dataflow=[[np.float64(0)]] * 12)
+    assert len(model.drawn) == len(set(model.drawn)) == 24
 
 
 @pytest.mark.parametrize("times", [2, 4])

@@ -28,6 +28,11 @@ __all__ = [
 ]
 
 
+# Stateful random ops draw other numbers in the copies of a step before the last one, in the generator's steps
+# of a round (2), and in the copy of the last step than in the step itself, which runs for fetches.
+_EARLIER, _LAST = 1, 3
+
+
 @final
 @attrs.frozen(eq=False)
 class PrologueOps:
@@ -74,11 +79,13 @@ class CompositeStep:
         self._values: Sequence[Any] = default.values
         self._prologue_op: tf.Operation | None = None
         if not by_calls:
-            copies = StepCopies(prologue.ops, prologue.given, wanted_by=prologue.wanted_by, other_numbers=1)
+            copies = StepCopies(
+                prologue.ops, prologue.given, wanted_by=prologue.wanted_by, other_numbers=_EARLIER
+            )
             self._prologue_op = copies.loop(
                 lambda done: done < prologue.times, "prologue_steps", prologue.values
             ).op
-            own = copies_of(default, prologue.wanted_by)
+            own = copies_of(default, prologue.wanted_by, _LAST)
             self._done, self._values = copy_after(self._prologue_op, default, own)
 
     def __str__(self) -> str:
@@ -94,9 +101,9 @@ class CompositeStep:
         return StepCalls(_following(prologue, run), run_prologue=prologue)
 
 
-def copies_of(default: DefaultStep, wanted_by: str) -> StepCopies:
-    """Prepares copies of the default step, with the fetches that have a receiver."""
-    return StepCopies([*_outputs(default)[1].values()], wanted_by=wanted_by)
+def copies_of(default: DefaultStep, wanted_by: str, other_numbers: int) -> StepCopies:
+    """Prepares copies of the default step, with the fetches that have a receiver; see `StepCopies`."""
+    return StepCopies([*_outputs(default)[1].values()], wanted_by=wanted_by, other_numbers=other_numbers)
 
 
 def copy_after(
@@ -184,9 +191,9 @@ class FixedSteps:
 
     def _repeat(self) -> None:
         """Puts all steps except the last into a loop, followed by the last one."""
-        copies = copies_of(self.default, "steps_per_run")
-        self._prologue_op = copies.loop(lambda done: done < self.per_call - 1, "prologue_steps").op
-        self._done, self._values = copy_after(self._prologue_op, self.default, copies)
+        earlier, last = (copies_of(self.default, "steps_per_run", number) for number in (_EARLIER, _LAST))
+        self._prologue_op = earlier.loop(lambda done: done < self.per_call - 1, "prologue_steps").op
+        self._done, self._values = copy_after(self._prologue_op, self.default, last)
 
 
 def check_periods(per_call: int, callbacks: Callbacks, steps_per_epoch: int) -> None:

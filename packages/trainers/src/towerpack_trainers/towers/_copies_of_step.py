@@ -142,20 +142,19 @@ class StepCopies:
         definition = tf.GraphDef(versions=whole.versions, library=whole.library)
         adapted = [self._adapt(node, wanted) for node in whole.node if node.name in wanted]
         definition.node.extend(_with_shared_reads(adapted, kept={_op_name(name) for name in self._names}))
+        if self._other_numbers:
+            _change_seeds(definition, _OTHER_SEED * self._other_numbers)
         return definition
 
     def _adapt(self, node: Any, wanted: set[str]) -> Any:
         """Returns a node as changed for copies."""
         node = _without_outer_colocation(node, wanted)
         waits_for = {name[1:] for name in node.input if name.startswith("^")} & self._cut
-        draws = self._other_numbers and "seed2" in node.attr
-        if not waits_for and not draws:
+        if not waits_for:
             return node
-        kept = [name for name in node.input if name[1:] not in waits_for or not name.startswith("^")]
-        adapted = _with_inputs(node, kept)
-        if draws and (node.attr["seed"].i or node.attr["seed2"].i):  # both 0: numbers without a seed
-            adapted.attr["seed2"].i += _OTHER_SEED * self._other_numbers
-        return adapted
+        return _with_inputs(
+            node, [name for name in node.input if name[1:] not in waits_for or not name.startswith("^")]
+        )
 
     def _copy(self, name: str, number: tf.Tensor | int = 0, given: Given | None = None) -> list[Any]:
         values = {} if given is None else dict(zip((tensor.name for tensor in self._given), given(number)))
@@ -208,6 +207,43 @@ def _check(op: tf.Operation, wanted_by: str) -> None:
             f"{wanted_by} needs resource variables, but {op.name!r} is a reference variable. "
             "Make it with use_resource=True."
         )
+
+
+def _change_seeds(definition: Any, shift: int) -> None:
+    """Makes stateful random ops draw other numbers, also those in functions, such as bodies of loops."""
+    functions = {function.signature.name: function for function in definition.library.function}
+
+    @functools.cache
+    def draws(name: str) -> bool:
+        nodes = functions[name].node_def if name in functions else ()
+        return any(_has_seed(node) or any(draws(each.name) for each in _called_by(node)) for node in nodes)
+
+    @functools.cache
+    def copy_of(name: str) -> str:
+        copy = definition.library.function.add()
+        copy.CopyFrom(functions[name])
+        copy.signature.name = f"{name}_{shift}"
+        change(copy.node_def)
+        return copy.signature.name  # type: ignore[no-any-return]
+
+    def change(nodes: Any) -> None:
+        for node in nodes:
+            if _has_seed(node):
+                node.attr["seed2"].i += shift
+            for called in _called_by(node):
+                called.name = copy_of(called.name) if draws(called.name) else called.name
+
+    change(definition.node)
+
+
+def _has_seed(node: Any) -> bool:
+    """Returns whether a node draws random numbers from a seed; 0 and 0 stand for none."""
+    return "seed2" in node.attr and bool(node.attr["seed"].i or node.attr["seed2"].i)
+
+
+def _called_by(node: Any) -> list[Any]:
+    """Returns the functions among the attributes of a node."""
+    return [each for value in node.attr.values() for each in (value.func, *value.list.func) if each.name]
 
 
 def _with_shared_reads(nodes: Sequence[Any], kept: Collection[str]) -> list[Any]:
