@@ -235,6 +235,9 @@ def test_nanoseconds_need_no_other_library(tmp_path):
             "day": pa.array([1_000_001, None, 3], pa.time64("ns")),
             "list": pa.array([[1, 2], None, []], pa.list_(pa.timestamp("ns"))),
             "pair": pa.array([{"t": 1_000_001}, None, {"t": None}], pa.struct({"t": pa.timestamp("ns")})),
+            "map": pa.array(
+                [[("a", 1_000_001)], None, [("b", None)]], pa.map_(pa.string(), pa.timestamp("ns"))
+            ),
         }
     )
     for flow in written_by_others(table, tmp_path):
@@ -242,6 +245,7 @@ def test_nanoseconds_need_no_other_library(tmp_path):
         when = np.datetime64(1_000_001, "ns")
         assert row["when"] == row["there"] == row["pair"]["t"] == when and row["when"].dtype == when.dtype
         assert row["span"] == row["day"] == np.timedelta64(1_000_001, "ns")
+        assert row["map"] == [("a", when)] and type(row["map"][0][1]) is np.datetime64
         assert same(row["list"], np.array([1, 2], "M8[ns]")) and set(gone.values()) == {None}
 
 
@@ -257,6 +261,7 @@ def any_columns(draw):
                 inner.map(pa.list_)
                 | inner.map(pa.large_list)
                 | inner.map(lambda kind: pa.list_(kind, 2))
+                | inner.map(lambda kind: pa.map_(pa.string(), kind))
                 | st.lists(inner, min_size=1, max_size=2).map(
                     lambda kinds: pa.struct([(f"f{place}", kind) for place, kind in enumerate(kinds)])
                 )
@@ -274,6 +279,8 @@ def values_of(kind):
         return st.none() | st.fixed_dictionaries({field.name: values_of(field.type) for field in kind})
     if pa.types.is_fixed_size_list(kind):
         return st.none() | st.lists(values_of(kind.value_type), min_size=2, max_size=2)
+    if pa.types.is_map(kind):
+        return st.none() | st.lists(st.tuples(st.text(max_size=2), values_of(kind.item_type)), max_size=3)
     if hasattr(kind, "value_type"):
         return st.none() | st.lists(values_of(kind.value_type), max_size=3)
     width = {pa.int8(): 7, pa.int64(): 63}.get(kind)
@@ -296,8 +303,8 @@ def plain(value):
     """Returns a value as `to_pylist` has it."""
     if isinstance(value, (np.ndarray, np.generic)):
         return value.tolist()
-    if isinstance(value, list):
-        return [*map(plain, value)]
+    if isinstance(value, (list, tuple)):
+        return type(value)(map(plain, value))
     return {key: plain(part) for key, part in value.items()} if isinstance(value, dict) else value
 
 

@@ -289,6 +289,10 @@ def _of_others(kind: Any, is_numpy: Callable[[Any], bool]) -> _Convert:
         if is_numpy(kind.value_type):
             return partial(_arrays, None)
         return partial(_lists, _of_others(kind.value_type, is_numpy))
+    if types.is_map(kind):
+        return partial(
+            _maps, *(_of_others(each, _is_in_nanoseconds) for each in (kind.key_type, kind.item_type))
+        )
     if types.is_struct(kind) and len({field.name for field in kind}) == kind.num_fields:
         return partial(_dicts, [(field.name, _of_others(field.type, _is_in_nanoseconds)) for field in kind])
     return _python
@@ -351,6 +355,11 @@ def _arrays(dtype: np.dtype[Any] | None, column: Any) -> list[Any]:
 def _lists(convert: _Convert, column: Any) -> list[Any]:
     values = convert(column.values)
     return [None if span is None else values[slice(*span)] for span in _spans(column)]
+
+
+def _maps(keys: _Convert, items: _Convert, column: Any) -> list[Any]:
+    pairs = list(zip(keys(column.keys), items(column.items)))
+    return [None if span is None else pairs[slice(*span)] for span in _spans(column)]
 
 
 def _dicts(fields: list[tuple[str, _Convert]], column: Any) -> list[Any]:
