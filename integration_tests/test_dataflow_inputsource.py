@@ -28,7 +28,9 @@ def test_the_other_wheels_are_not_here(name):
 @pytest.mark.parametrize("make_source", [QueueInput, FeedInput])
 def test_a_hand_written_loop_learns_digits(make_source):
     with tf.Graph().as_default():
+        tf.set_random_seed(1)
         source = make_source(BatchData(Digits("train"), 32))
+        source.seed(1)
         source.setup(SPECS)
         cost, train_op = softmax_regression(*source.get_input_tensors())
         with tf.train.MonitoredTrainingSession(hooks=source.hooks()) as session:

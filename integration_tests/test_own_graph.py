@@ -47,7 +47,7 @@ def test_a_train_op_set_by_hand(tmp_path, counts):
         MinSaver("cost"),
     ]
 
-    trainer = Trainer(TrainConfig(data=source, callbacks=callbacks, max_epoch=3, log_dir=tmp_path))
+    trainer = Trainer(TrainConfig(data=source, callbacks=callbacks, max_epoch=3, log_dir=tmp_path, seed=1))
     trainer.train_op = train_op
     trainer.train()
 
@@ -94,6 +94,7 @@ def test_a_trainer_with_setup_and_step_of_its_own(tmp_path):
                 max_epoch=5,
                 log_dir=tmp_path,
                 resume=resume,
+                seed=1,
             )
         )
 
