@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
 from itertools import chain, islice, repeat
 from typing import Any, final
 
@@ -56,7 +57,83 @@ class RepeatMark(Mark):
         self.index = 0
 
 
-class RepeatedData(ProxyDataFlow):
+class _JoinedEpochs(ProxyDataFlow):
+    """Joins consecutive epochs of the flow below into passes."""
+
+    effect = Effect(passes_on=True, steady=True)
+
+    @abstractmethod
+    def _place(self, epoch: Epoch) -> tuple[Epoch, int]:
+        """Returns the epoch that counts the child's epochs, and the number of earlier datapoints in it."""
+
+    def _datapoint(self, epoch: Epoch, index: int) -> Any:
+        offset, below = self._found(epoch, index)
+        return self.ds._datapoint(below, offset)
+
+    def origins(self, epoch: Epoch, index: int) -> list[Origin]:
+        """Returns the datapoint of the flow below, in one of its epochs."""
+        offset, below = self._found(epoch, index)
+        return [Origin(self.ds, offset, below)]
+
+    def _found(self, epoch: Epoch, index: int) -> tuple[int, Epoch]:
+        """Returns the index of a datapoint in the flow below, and its epoch there."""
+        place, offset = self._place(epoch)
+        number, index = divmod(offset + index, len(self.ds))
+        return index, self._below(place, 0, number)
+
+    def _columns(self) -> Columns | None:
+        child = self.ds
+        below = child._columns() if child.addressable else None
+        if below is None:
+            return None
+
+        def gather(epoch: Epoch, wanted: range, out: Sequence[np.ndarray]) -> None:
+            size, step, done = len(child), wanted.step, 0
+            while done < len(wanted):
+                first, place = self._found(epoch, wanted[done])
+                part = range(first, min(first + (len(wanted) - done) * step, size), step)
+                rows = [buffer[done : done + len(part)] for buffer in out]
+                below.gather(place, part, rows)
+                done += len(part)
+
+        return below._replace(gather=gather)
+
+    def _epochs(self, epoch: Epoch, first: int, stop: int | None, start: int) -> Iterator[Any]:
+        """Yields the child's epochs `first`, `first + 1`, … as one sequence, from datapoint `start` on."""
+        child = self.ds
+        mark = self._starting_point(epoch, first, start)
+        replay = Replay(self._name(), epoch, start - mark.before - mark.index)
+        while stop is None or mark.number < stop:  # false at once if the start lies beyond the end
+            if not child.addressable:
+                epoch.marks[epoch.key] = mark
+            datapoints = child._datapoints(self._below(epoch, 0, mark.number), mark.index)
+            before = mark.before
+            for index, datapoint in enumerate(datapoints, mark.index + 1):
+                mark.index = index
+                if before + index > start:
+                    yield datapoint
+                else:
+                    replay.drop()
+            if stop is None and mark.index == 0:
+                raise EmptyFlowError(
+                    f"{self._name()} repeats {child._name()}, which yielded no datapoint in epoch "
+                    f"{mark.number}"
+                )
+            mark.next_epoch()
+
+    def _starting_point(self, epoch: Epoch, first: int, start: int) -> RepeatMark:
+        """Returns the mark to begin with: computed, from the state, or else the beginning."""
+        if self.ds.addressable:
+            size = len(self.ds)
+            past = start // size if size else 0
+            return RepeatMark(epoch.outer_epoch, first, first + past, start - past * size, past * size)
+        mark = RepeatMark.from_list(epoch.marks.get(epoch.key))
+        if mark is None or not mark.belongs_to(epoch.outer_epoch, first) or mark.before + mark.index > start:
+            return RepeatMark(epoch.outer_epoch, first, first)
+        return mark
+
+
+class RepeatedData(_JoinedEpochs):
     """Joins several epochs of the flow below into one pass; each epoch has a different shuffle.
 
     Args:
@@ -72,8 +149,6 @@ class RepeatedData(ProxyDataFlow):
         >>> list(RepeatedData([["a"], ["b"]], 2))
         [['a'], ['b'], ['a'], ['b']]
     """
-
-    effect = Effect(passes_on=True, steady=True)
 
     def __init__(self, ds: Any, num: int) -> None:
         """Stores the arguments; reads nothing."""
@@ -110,31 +185,18 @@ class RepeatedData(ProxyDataFlow):
 
     def _datapoints(self, epoch: Epoch, start: int) -> Iterator[Any]:
         if self._num == -1:
-            return _epochs(self, epoch.inner(), 0, None, start)
+            return self._epochs(epoch.inner(), 0, None, start)
         first = int(epoch) * self._num
-        return _epochs(self, epoch, first, first + self._num, start)
-
-    def _datapoint(self, epoch: Epoch, index: int) -> Any:
-        place, offset = self._place(epoch)
-        return _one(self, place, offset + index)
-
-    def origins(self, epoch: Epoch, index: int) -> list[Origin]:
-        """Returns the datapoint below, in the current epoch of the repetition."""
-        place, offset = self._place(epoch)
-        return [_origin(self, place, offset + index)]
-
-    def _columns(self) -> Columns | None:
-        return _columns_of_epochs(self, self._place)
+        return self._epochs(epoch, first, first + self._num, start)
 
     def _place(self, epoch: Epoch) -> tuple[Epoch, int]:
-        """Returns the epoch that counts the child's epochs, and the number of earlier datapoints in it."""
         return (epoch.inner(), 0) if self._num == -1 else (epoch, int(epoch) * self._num * len(self.ds))
 
     def _name(self) -> str:
         return f"RepeatedData({self._num})"
 
 
-class FixedSizeData(ProxyDataFlow):
+class FixedSizeData(_JoinedEpochs):
     """Yields passes of a given length from a flow of any length.
 
     If the flow below ends before the pass does, the pass continues with the next epoch.
@@ -156,8 +218,6 @@ class FixedSizeData(ProxyDataFlow):
         ([[1], [2]], [[3], [1]])
     """
 
-    effect = Effect(passes_on=True, steady=True)
-
     def __init__(self, ds: Any, size: int, keep_state: bool = True) -> None:
         """Stores the arguments; reads nothing."""
         super().__init__(ds)
@@ -175,94 +235,15 @@ class FixedSizeData(ProxyDataFlow):
 
     def _datapoints(self, epoch: Epoch, start: int) -> Iterator[Any]:
         place, offset = self._place(epoch)
-        return islice(_epochs(self, place, 0, None, offset + start), max(self._size - start, 0))
-
-    def _datapoint(self, epoch: Epoch, index: int) -> Any:
-        place, offset = self._place(epoch)
-        return _one(self, place, offset + index)
-
-    def origins(self, epoch: Epoch, index: int) -> list[Origin]:
-        """Returns the datapoint below, in the current epoch of the pass."""
-        place, offset = self._place(epoch)
-        return [_origin(self, place, offset + index)]
-
-    def _columns(self) -> Columns | None:
-        return _columns_of_epochs(self, self._place)
+        return islice(self._epochs(place, 0, None, offset + start), max(self._size - start, 0))
 
     def _place(self, epoch: Epoch) -> tuple[Epoch, int]:
-        """Returns the epoch that counts the child's epochs, and the number of earlier datapoints in it."""
         if self._keep_state and not self.ds.live:  # earlier datapoints of a live flow do not count
             return epoch, int(epoch) * self._size
         return epoch.inner(), 0
 
     def _name(self) -> str:
         return f"FixedSizeData({self._size})"
-
-
-def _epochs(flow: ProxyDataFlow, epoch: Epoch, first: int, stop: int | None, start: int) -> Iterator[Any]:
-    """Yields the child's epochs `first`, `first + 1`, … as one sequence, from its `start`-th datapoint on."""
-    child = flow.ds
-    mark = _starting_point(flow, epoch, first, start)
-    replay = Replay(flow._name(), epoch, start - mark.before - mark.index)
-    while stop is None or mark.number < stop:  # false at once if the start lies beyond the end
-        if not child.addressable:
-            epoch.marks[epoch.key] = mark
-        datapoints = child._datapoints(flow._below(epoch, 0, mark.number), mark.index)
-        before = mark.before
-        for index, datapoint in enumerate(datapoints, mark.index + 1):
-            mark.index = index
-            if before + index > start:
-                yield datapoint
-            else:
-                replay.drop()
-        if stop is None and mark.index == 0:
-            raise EmptyFlowError(
-                f"{flow._name()} repeats {child._name()}, which yielded no datapoint in epoch {mark.number}"
-            )
-        mark.next_epoch()
-
-
-def _starting_point(flow: ProxyDataFlow, epoch: Epoch, first: int, start: int) -> RepeatMark:
-    """Returns the mark to begin with: computed, from the state, or else the beginning."""
-    child = flow.ds
-    if child.addressable:
-        size = len(child)
-        past = start // size if size else 0
-        return RepeatMark(epoch.outer_epoch, first, first + past, start - past * size, past * size)
-    mark = RepeatMark.from_list(epoch.marks.get(epoch.key))
-    if mark is not None and mark.belongs_to(epoch.outer_epoch, first) and mark.before + mark.index <= start:
-        return mark
-    return RepeatMark(epoch.outer_epoch, first, first)
-
-
-def _one(flow: ProxyDataFlow, epoch: Epoch, index: int) -> Any:
-    number, offset = divmod(index, len(flow.ds))
-    return flow.ds._datapoint(flow._below(epoch, 0, number), offset)
-
-
-def _origin(flow: ProxyDataFlow, epoch: Epoch, index: int) -> Origin:
-    number, offset = divmod(index, len(flow.ds))
-    return Origin(flow.ds, offset, flow._below(epoch, 0, number))
-
-
-def _columns_of_epochs(flow: ProxyDataFlow, place_of: Callable[[Epoch], tuple[Epoch, int]]) -> Columns | None:
-    """Returns the columns of a flow that joins consecutive epochs of its child; gathers epoch by epoch."""
-    child = flow.ds
-    below = child._columns() if child.addressable else None
-    if below is None:
-        return None
-
-    def gather(epoch: Epoch, wanted: range, out: Sequence[np.ndarray]) -> None:
-        place, offset = place_of(epoch)
-        size, step, done = len(child), wanted.step, 0
-        while done < len(wanted):
-            number, first = divmod(wanted[done] + offset, size)
-            part = range(first, min(first + (len(wanted) - done) * step, size), step)
-            rows = [buffer[done : done + len(part)] for buffer in out]
-            below.gather(flow._below(place, 0, number), part, rows)
-            done += len(part)
-
-    return below._replace(gather=gather)
 
 
 @final
