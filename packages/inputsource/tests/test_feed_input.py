@@ -140,7 +140,7 @@ def feeds_of(flow, most, **options):
     source = FeedInput(flow, infinite=False, **options)
     spec = tf.TensorSpec([None], tf.int64, "n")
     source.setup([spec])
-    [n] = source.get_input_tensors()
+    source.get_input_tensors()
     datapoints, sizes, states = [], [], []
     for hook in source.hooks():  # a monitored session would take most of the time
         hook.begin()
@@ -149,7 +149,7 @@ def feeds_of(flow, most, **options):
         while True:
             feeds = source.next_feeds(most)
             states.append(source.state_dict())
-            datapoints += [feed[n].tolist() for feed in feeds]
+            datapoints += [n.tolist() for (n,) in feeds]
             sizes.append(len(feeds))
     return datapoints, sizes, [*states, source.state_dict()]
 

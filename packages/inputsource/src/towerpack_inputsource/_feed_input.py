@@ -226,10 +226,10 @@ class FeedInput(InputSource):
         self._taken = (self._consumed,)
         self._was_read, self._loaded = True, None
 
-    def next_feeds(self, most: int) -> list[dict[tf.Tensor, Array]]:
-        """Returns the feeds of the next runs, for a loop that runs a session without this source's hooks.
+    def next_feeds(self, most: int) -> list[Sequence[Array]]:
+        """Returns the arrays to feed in the next runs, for a loop that does not use this source's hooks.
 
-        The datapoints of earlier calls then count as consumed.
+        Those of a run are in the order of the specs. The datapoints of earlier calls then count as consumed.
 
         Args:
             most: the maximum number of datapoints; only those that were read ahead follow the first one.
@@ -239,14 +239,14 @@ class FeedInput(InputSource):
             Exception: an error of the flow.
         """
         self._mark_consumed()
-        feeds = [self._next_feed()]
+        feeds = [self._next_arrays()]
         for _ in range(min(most - 1, len(self._read))):
             arrays, position = self._read.popleft()
             self._taken = (position,)
-            feeds.append(dict(zip(self._placeholders, arrays)))
+            feeds.append(arrays)
         return feeds
 
-    def _next_feed(self) -> dict[tf.Tensor, Array]:
+    def _next_arrays(self) -> Sequence[Array]:
         try:
             if not self._read and (block := self._reader.read_block()) is not None:
                 stacks, positions = block
@@ -261,7 +261,7 @@ class FeedInput(InputSource):
             raise tf.errors.OutOfRangeError(
                 None, None, "FeedInput has given each datapoint of the pass."
             ) from None
-        return dict(zip(self._placeholders, arrays))
+        return arrays
 
     def _mark_consumed(self) -> None:
         self._consumed = self._reader.position() if self._taken is None else self._taken[0]
@@ -282,7 +282,8 @@ class _FeedHook(tf.train.SessionRunHook):
             self._source._start(self._source._loaded)
 
     def before_run(self, run_context: tf.train.SessionRunContext) -> tf.train.SessionRunArgs:
-        return tf.train.SessionRunArgs(fetches=None, feed_dict=self._source._next_feed())
+        feeds = dict(zip(self._source._placeholders, self._source._next_arrays()))
+        return tf.train.SessionRunArgs(fetches=None, feed_dict=feeds)
 
     def after_run(
         self, run_context: tf.train.SessionRunContext, run_values: tf.train.SessionRunValues

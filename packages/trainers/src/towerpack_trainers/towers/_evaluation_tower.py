@@ -66,7 +66,7 @@ class EvaluationTower:
     def __init__(
         self, tower: Tower, source: InputSource, fed_at: Mapping[Any, tf.Tensor], several: bool = False
     ) -> None:
-        self._fed_at = fed_at
+        self._fed_at, self._inputs = fed_at, list(fed_at.values())
         self._ahead = source if several and isinstance(source, FeedInput) else None
         self._copies: list[BatchCopies] = []
         self._tower = tower
@@ -74,7 +74,7 @@ class EvaluationTower:
         self._hooks = source.hooks()
         self.sess: tf.Session = None  # until `start`
         # The tensors of the last evaluation, and its session call: preparing one takes time.
-        self._last: tuple[list[Any], _BatchCall] | None = None
+        self._last: tuple[Any, _BatchCall] | None = None
         first = next(iter(tower.inputs.values()))
         # Inputs without a batch dimension count as one example.
         self._batch_size = tf.constant(1) if first.shape.rank == 0 else tf.shape(first)[0]
@@ -85,8 +85,7 @@ class EvaluationTower:
         """Returns tensors of this replica by their names in the model, and prepares to evaluate them."""
         tensors = self._tower.get_tensors(names)
         if tensors and self._ahead is not None and self._copies_for(tensors) is None:
-            inputs, outputs = list(self._fed_at.values()), [*tensors, self._batch_size]
-            copies = BatchCopies.of(inputs, outputs, f"{self._tower.context.name}/batch")
+            copies = BatchCopies.of(self._inputs, tensors, f"{self._tower.context.name}/batch")
             self._copies += [] if copies is None else [copies]
         return tensors
 
@@ -110,19 +109,20 @@ class EvaluationTower:
         """Runs one whole pass of the input; see `towerpack_callbacks.InferenceTower`."""
         self.restart()
         try:
-            wanted = tf.nest.map_structure(lambda each: each, self.with_batch_size(fetches))
+            fetched = fetches if self._ahead is not None else self.with_batch_size(fetches)
+            wanted = tf.nest.map_structure(lambda each: each, fetched)
             if self._last is None or _identities(self._last[0]) != _identities(wanted):
                 self._last = wanted, self._prepare(wanted)
             yield from self._batches(*self._last)
         finally:
             self.progress = None
 
-    def _prepare(self, wanted: list[Any]) -> _BatchCall:
+    def _prepare(self, wanted: Any) -> _BatchCall:
         flat = tf.nest.flatten(wanted)
         known = self._ahead is not None and all(isinstance(each, tf.Tensor) for each in flat)
         return _BatchCall(self.sess, wanted, self._copies_for(flat) if known else None)
 
-    def _batches(self, wanted: list[Any], call: _BatchCall) -> Iterator[tuple[Any, int]]:
+    def _batches(self, wanted: Any, call: _BatchCall) -> Iterator[tuple[Any, int]]:
         progress = self.progress = self.new_progress()
         try:
             for values, batch_size in self._results(wanted, call):
@@ -134,12 +134,14 @@ class EvaluationTower:
             if ended_apart_from(self._tower.inputs.values(), error, self._tower.graph) is not None:
                 raise  # not the input, but the model's own data
 
-    def _results(self, wanted: list[Any], call: _BatchCall) -> Iterator[Any]:
+    def _results(self, wanted: Any, call: _BatchCall) -> Iterator[Any]:
         while True:
             if self._ahead is None:
                 yield self._run(wanted, call)
             else:
-                yield from call.several(self._ahead.next_feeds(call.most))
+                batches = self._ahead.next_feeds(call.most)
+                # Fetching the size as well would take a tenth of the time of a small batch.
+                yield from zip(call.several(self._inputs, batches), map(_batch_size_of, batches))
 
     def new_progress(self) -> EvaluationProgress:
         """Returns the progress of an evaluation that begins now."""
@@ -162,7 +164,7 @@ class EvaluationTower:
             return None
         return {self._fed_at[tensor.ref()]: value for tensor, value in _feeds_of(args).items()}
 
-    def _run(self, wanted: list[Any], call: _BatchCall) -> Any:
+    def _run(self, wanted: Any, call: _BatchCall) -> Any:
         context = tf.train.SessionRunContext(tf.train.SessionRunArgs(wanted), self.sess)
         args = [hook.before_run(context) for hook in self._hooks]
         results = call(_feeds_of(args))
@@ -171,7 +173,12 @@ class EvaluationTower:
         return results
 
 
-def _identities(wanted: list[Any]) -> Any:
+def _batch_size_of(arrays: Sequence[np.ndarray]) -> int:
+    """Returns the number of examples in a batch, from the arrays of all inputs."""
+    return len(arrays[0]) if arrays[0].ndim else 1
+
+
+def _identities(wanted: Any) -> Any:
     # Tensors of graphs have no other equality in all modes of TensorFlow; a caller may change its list.
     return tf.nest.map_structure(id, wanted)
 
@@ -198,20 +205,28 @@ class _BatchCall:
         Args:
             feeds: the values to feed, by their tensors.
         """
-        return next(self.several([feeds]))
+        values = [
+            np.asarray(value, tensor.dtype.as_numpy_dtype) if isinstance(tensor, tf.Tensor) else value
+            for tensor, value in feeds.items()
+        ]
+        return next(self.several(list(feeds), [values]))
 
     @property
     def most(self) -> int:
         """The number of batches that the next call of `several` can use."""
         return 1 if self._batches is None else self._batches.most
 
-    def several(self, feeds: Sequence[Mapping[Any, Any]]) -> Iterator[Any]:
-        """Yields the values of several batches, which feed the same tensors."""
-        key = tuple(map(id, feeds[0]))
+    def several(self, fed: list[Any], batches: Sequence[Sequence[Any]]) -> Iterator[Any]:
+        """Yields the values of several batches.
+
+        Args:
+            fed: the tensors to feed.
+            batches: for each batch, the values of these tensors, as arrays of their dtypes.
+        """
+        key = tuple(map(id, fed))
         if key not in self._calls:
-            fed = list(feeds[0])
             self._calls[key] = fed, self._compile(fed)
-        return self._calls[key][1]([list(each.values()) for each in feeds])
+        return self._calls[key][1](batches)
 
     def _compile(self, fed: list[Any]) -> Callable[[Any], Iterator[Any]]:
         flat = tf.nest.flatten(self._wanted)
@@ -220,20 +235,16 @@ class _BatchCall:
                 self._sess.run(self._wanted, dict(zip(fed, values))) for values in batches
             )
         calls = self._batches = BatchCalls.of(self._sess, fed, flat, self._copies)
-        dtypes = [tensor.dtype.as_numpy_dtype for tensor in fed]
         places = tf.nest.pack_sequence_as(self._wanted, range(len(flat)))
-        return lambda batches: (
-            _filled(places, found)
-            for found in calls([list(map(np.asarray, values, dtypes)) for values in batches])
-        )
+        return lambda batches: (_filled(places, found) for found in calls(batches))
 
 
 def _filled(places: Any, found: list[Any]) -> Any:
     """Returns a structure with values in place of their positions in `found`."""
-    if isinstance(places, int):
-        return found[places]
     if type(places) is list:  # by far faster than TensorFlow's function
         return [found[place] if type(place) is int else _filled(place, found) for place in places]
+    if isinstance(places, int):
+        return found[places]
     return tf.nest.map_structure(found.__getitem__, places)
 
 
