@@ -566,6 +566,12 @@ def test_a_signal_stops_it(fused):
     sender.join()
 
 
+def counting_data():
+    """A step that may wait for data."""
+    dataset = tf.data.Dataset.from_tensors(1.0).repeat()
+    return tf.Variable(0.0, use_resource=True).assign_add(dataset.make_one_shot_iterator().get_next()).op
+
+
 @pytest.mark.timeout(300)
 def test_a_call_ends_in_time_if_the_clock_is_set_back(fused, monkeypatch):
     """By a second, at each reading."""
@@ -592,8 +598,8 @@ def test_a_call_ends_in_time_if_the_clock_is_set_back(fused, monkeypatch):
             if len(seconds) == 5:
                 raise StopTraining("enough")
 
-    own_trainer(Times(), steps_per_epoch=10**9).train()
-    assert max(fused) < 100_000 and max(seconds) < 5
+    own_trainer(Times(), make_step=counting_data, steps_per_epoch=10**9).train()
+    assert clocks and max(fused) < 100_000 and max(seconds) < 5
 
 
 def test_a_clock_that_is_set_forward_ends_the_call_at_once(fused, monkeypatch):
@@ -602,8 +608,42 @@ def test_a_clock_that_is_set_forward_ends_the_call_at_once(fused, monkeypatch):
 
     monkeypatch.setattr(tf, "timestamp", timestamp)
     last = Last()
+    own_trainer(last, make_step=counting_data).train()
+    assert last.counters == (STEPS - 1, STEPS, STEPS) and max(fused) <= 1
+
+
+def test_steps_that_wait_for_nothing_read_no_clock(fused, monkeypatch):
+    monkeypatch.delattr(tf, "timestamp")
+    last = Last()
     own_trainer(last).train()
-    assert last.counters == (STEPS - 1, STEPS, STEPS)
+    assert last.counters == (STEPS - 1, STEPS, STEPS) and max(fused) > 1
+
+
+def test_the_number_of_steps_in_a_call_follows_their_time(monkeypatch):
+    clock, step, made = [0.0], 0.0, []
+    monkeypatch.setattr(_fused_steps.time, "perf_counter", lambda: clock[0])
+
+    def call(limit):
+        made.append(limit)
+        clock[0] += step * limit
+        return [limit]
+
+    steps = _fused_steps._ManySteps([call], 1, 1.02)
+
+    def makes(seconds, count=1):
+        nonlocal step
+        step = seconds
+        for _ in range(count):
+            if not steps(10**9):
+                clock[0] += seconds
+        return made[-1] if made else None
+
+    assert makes(2**-6, SpeedTrial.SINGLES + 1) is None
+    assert makes(2**-6) == 4  # of ten steps in the trial of shorter ones
+    makes(2**-10, 20)
+    assert steps._trial.is_faster
+    times = [2**-10, 2**-7, 2**-13, 2**-16, 2**-3, 2**-3]
+    assert [makes(seconds) for seconds in times] == [52, 52, 7, 410, 3277, 4]  # each fills 0.05 s
 
 
 @pytest.mark.parametrize(

@@ -194,26 +194,24 @@ _LONGEST_CALL = 0.05  # seconds
 _LARGEST_STEP = 1000  # ops
 # With fewer steps, a call is no faster than single steps.
 _FEWEST = 4
-# The end of a call depends on the wall clock, which may be set back meanwhile. Then the call ends after this
-# many times the number of steps that fill it by the monotonic clock.
+# The end of a call of steps that may wait depends on the wall clock, which may be set back meanwhile. Then
+# the call ends after this many times the number of steps that fill it by the monotonic clock.
 _SPARE = 4
 _ASSUMED_STEP = 0.001  # seconds, until a call has been measured
 # The decision may become wrong, and is therefore repeated: after this many single steps, then after ten
 # times as many; after steps in calls of several, each time after ten times as many.
 _SINGLES_UNTIL_TRIAL, _SEVERAL_UNTIL_TRIAL = 1_000, 10_000
+# Ops that wait for data.
+_WAITING = frozenset({"IteratorGetNext", "QueueDequeueManyV2", "QueueDequeueUpToV2", "QueueDequeueV2"})
 # Ops with state that copies share with the step, so that they have the same effect. Random ops are excluded:
 # a copy would draw the same numbers as the original. Tables are excluded, too: TensorFlow reads a table that
 # the loop writes to only once, before the loop.
-_SHARED_STATE = frozenset(
+_SHARED_STATE = _WAITING | frozenset(
     {
         "Assert",
         "AssignAddVariableOp",
         "AssignSubVariableOp",
         "AssignVariableOp",
-        "IteratorGetNext",
-        "QueueDequeueManyV2",
-        "QueueDequeueUpToV2",
-        "QueueDequeueV2",
         "QueueSizeV2",
         "ReadVariableOp",
         "ResourceGather",
@@ -242,7 +240,9 @@ _SHARED_BY_NAME = frozenset({"Stage", "Unstage"})
 class FusedSteps:
     """The default step, single and in a loop within the graph that ends at a limit or after a short time.
 
-    With stacked input, the loop makes as many steps as it has taken datapoints.
+    With stacked input, the loop makes as many steps as it has taken datapoints. Steps that do not wait for
+    data take about as long as those of the last call, so the limit keeps the time; reading a clock before
+    each of them would take a twentieth of the time of a small network.
 
     Args:
         default: the default step.
@@ -257,6 +257,8 @@ class FusedSteps:
         self, default: DefaultStep, copies: StepCopies, stacked: StackedInput | None, pools: int
     ) -> None:
         self.default, self._pools, self._stacks = default, pools, stacked is not None
+        waiting = _WAITING | _SHARED_BY_NAME
+        self._may_wait = stacked is None and any(op.type in waiting for op in copies.ops)
         with copies.graph.as_default(), tf.name_scope(None), tf.control_dependencies(None):
             self._limit = limit = tf.placeholder(tf.int32, [], "fused_steps_limit")
             if stacked is not None:
@@ -264,8 +266,12 @@ class FusedSteps:
                 loop = copies.loop(stacked.goes_on, "fused_steps", stacked.of_iteration)
                 self._done = stacked.release(loop)
                 return
-            deadline = tf.timestamp() + _LONGEST_CALL
-        self._done = copies.loop(lambda done: (done < limit) & (tf.timestamp() < deadline), "fused_steps")
+            deadline = tf.timestamp() + _LONGEST_CALL if self._may_wait else None
+
+        def goes_on(done: tf.Tensor) -> tf.Tensor:
+            return done < limit if deadline is None else (done < limit) & (tf.timestamp() < deadline)
+
+        self._done = copies.loop(goes_on, "fused_steps")
 
     @classmethod
     def of(cls, default: DefaultStep, most_steps: int, pools: int = 1) -> FusedSteps | None:
@@ -311,10 +317,10 @@ class FusedSteps:
         ]
         return StepCalls(
             compile_step(sess, self.default.done, self.default.values),
-            run_many=(
-                _ManySteps(many, 1, _SIMILAR_WITH_INPUT)
-                if self._stacks
-                else _ManySteps(many, _SPARE, _ABOUT_EQUAL)
+            run_many=_ManySteps(
+                many,
+                _SPARE if self._may_wait else 1,
+                _SIMILAR_WITH_INPUT if self._stacks else _ABOUT_EQUAL,
             ),
         )
 
@@ -345,7 +351,9 @@ class _ManySteps:
             self._begin_trial()
             pause, self._singles_until_trial = self._singles_until_trial, 10 * _SINGLES_UNTIL_TRIAL
             return -pause
-        most = SpeedTrial.MOST_STEPS if trial.is_faster is None else self._most_steps()
+        most = self._most_steps()
+        if trial.is_faster is None:
+            most = min(most, SpeedTrial.MOST_STEPS)
         return 0 if limit < _FEWEST else self._run(min(limit, most))
 
     def _begin_trial(self) -> None:
@@ -355,7 +363,8 @@ class _ManySteps:
     def _time_single(self) -> None:
         since, self._since = self._since, time.perf_counter()
         if since is not None:
-            self._trial.note_single(self._since - since)
+            self._seconds_per_step = self._since - since
+            self._trial.note_single(self._seconds_per_step)
 
     def _most_steps(self) -> int:
         return max(_FEWEST, math.ceil(self._spare * _LONGEST_CALL / self._seconds_per_step))
