@@ -17,6 +17,7 @@ from source_files import ROOT, Module, modules, report
 _ABSTRACT = {"ABC", "Protocol", "Enum", "StrEnum", "IntEnum", "TypedDict", "NamedTuple", "ABCMeta", "Generic"}
 # To subclass a flow is a promise: docs/decisions/24-an-adapter-for-iterable-flows.md.
 _OPEN = {"DataFlow", "ProxyDataFlow", "DataFromList", "DataFromIterable", "DataFromArrays", "MapData"}
+_OPEN |= {"_JoinedEpochs"}  # of RepeatedData and FixedSizeData
 # By the class of each flow that a user writes; by trainers of users, as in docs/tutorials/06-own-trainer.md.
 _SUBCLASSED_LATER = {"WrittenFlow", "SimpleTrainer"}
 _ERRORS = ("Error", "Exception", "Warning", "StopTraining")
