@@ -1,4 +1,4 @@
-"""Agents: PPO on CartPole compared with Stable-Baselines3, and acting in Atari games with its two parts.
+"""Agents: PPO compared with Stable-Baselines3, DQN's updates, and acting in Atari games with its two parts.
 
     python benchmarks/rl.py [--smoke]
 
@@ -20,6 +20,7 @@ from importlib.util import find_spec
 from statistics import median
 
 import _acting
+import _dqn
 import _ppo
 import _processes
 import _rounds
@@ -27,6 +28,7 @@ import _verdicts
 
 ROUNDS = _rounds.shorter(3)
 OURS, PEER = "PPOTrainer", "Stable-Baselines3"
+MEMORY, HELD = "DQNTrainer, batches of a memory", "SimpleTrainer, a held batch"
 THREADS = {f"{PEER}, one thread": 1, f"{PEER}, all threads": None}
 
 
@@ -74,6 +76,16 @@ def acting(verdicts: _verdicts.Verdicts) -> None:
     verdicts.untargeted("acting / a bare loop of both calls", [each.acting / each.in_turn for each in found])
 
 
+def updating(verdicts: _verdicts.Verdicts) -> None:
+    """Measures the updates of DQN with a memory and without, and judges them."""
+    makers = {MEMORY: _dqn.from_memory, HELD: _dqn.held}
+    rates = _rounds.measure_afresh(lambda: _processes.running(makers), ROUNDS)
+    print("DQN on CartPole, settings of DQNTrainer.for_env, one step of each environment between 64 updates")
+    for name, values in rates.items():
+        print(f"  {name:<32} {_rounds.summary(values, ',.0f')} updates/s")
+    verdicts.at_least(f"{MEMORY} / {HELD}", _rounds.ratios(rates[MEMORY], rates[HELD]), 0.8)
+
+
 def main() -> None:
     """Measures all."""
     packages = ("tensorflow", "torch", "stable-baselines3", "gymnasium", "ale-py")
@@ -81,6 +93,7 @@ def main() -> None:
     verdicts = _verdicts.Verdicts()
     for setting in _ppo.SETTINGS[: _rounds.shorter(2)]:
         learning(setting, verdicts)
+    updating(verdicts)
     if find_spec("ale_py") is None:
         print("ale-py is not installed: no games")
     else:
