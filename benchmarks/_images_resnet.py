@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import os
 import tempfile
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -27,7 +28,7 @@ ALL_THREADS = ", all threads"  # for each op, as TensorFlow has it by itself, an
 # XLA takes more than twice as long as either.
 WAYS = [Tuning(single, jit_compile=False, whole_epochs=True) for single in (True, False)]
 
-Run = Callable[[], float]
+Run = Callable[[], tuple[float, float]]  # images a second, and milliseconds of processor time of an image
 
 
 def subjects(folder: str) -> dict[str, Callable[[], Run]]:
@@ -42,9 +43,10 @@ def subjects(folder: str) -> dict[str, Callable[[], Run]]:
     return {**ours, **keras}
 
 
-def per_second(seconds: list[float]) -> float:
-    """Images a second without the first epoch, in which graphs are pruned and functions traced."""
-    return BATCH * STEPS * len(seconds[1:]) / sum(seconds[1:])
+def measured(seconds: list[float], processor: list[float]) -> tuple[float, float]:
+    """The figures without the first epoch, in which graphs are pruned and functions traced."""
+    images = BATCH * STEPS * len(seconds[1:])
+    return images / sum(seconds[1:]), 1e3 * sum(processor[1:]) / images
 
 
 # ---- SimpleTrainer
@@ -77,7 +79,7 @@ def trainer_on_resident_data(folder: str, all_threads: bool) -> Run:
     return lambda: train(all_threads, data=TensorInput(tensors))
 
 
-def train(all_threads: bool, **data: Any) -> float:
+def train(all_threads: bool, **data: Any) -> tuple[float, float]:
     """Trains once, with default callbacks and monitors."""
     import tensorflow.compat.v1 as tf
     from _trainer_epochs import EpochTimes
@@ -97,7 +99,7 @@ def train(all_threads: bool, **data: Any) -> float:
             **data,
         )
         SimpleTrainer(config).train()
-    return per_second(watch.seconds)
+    return measured(watch.seconds, watch.processor)
 
 
 def resnet() -> Any:
@@ -162,12 +164,12 @@ def keras_from_tf_data(folder: str, tuning: Tuning) -> Run:
     )
     batches = tf_data(folder)
 
-    def run() -> float:
-        watch, seconds = epoch_times()
-        fitted = {"epochs": EPOCHS, "steps_per_epoch": STEPS, "callbacks": [watch]}
+    def run() -> tuple[float, float]:
+        (watch, seconds), (meter, processor) = epoch_times(), epoch_times(time.process_time)
+        fitted = {"epochs": EPOCHS, "steps_per_epoch": STEPS, "callbacks": [watch, meter]}
         with on_screen():
             model.fit(batches, **fitted, verbose=0)
-        return per_second(seconds)
+        return measured(seconds, processor)
 
     return run
 

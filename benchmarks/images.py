@@ -15,10 +15,11 @@ batch that lies in the graph, and by Keras 3 from tf.data in the fastest of seve
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -126,22 +127,28 @@ def decoders(folder: str, verdicts: _verdicts.Verdicts) -> None:
 def measured(subjects: dict[str, Subject], folder: str) -> _rounds.Figures:
     """Images a second of each subject; prints them, and the processors' time."""
     times: _rounds.Figures = {}
-
-    def rate(name: str, run: Callable[[], tuple[float, float]]) -> float:
-        per_second, milliseconds = run()
-        times.setdefault(name, []).append(milliseconds)
-        return per_second
-
     makers = {name: partial(made, way, folder) for name, way in chosen(subjects).items()}
     with _processes.running(makers) as functions:
-        runs = {name: partial(rate, name, run) for name, run in functions.items()}
+        runs = {name: partial(rate, times, name, run) for name, run in functions.items()}
         _rounds.warm_up(runs)
         times.clear()
         rates = _rounds.measure(runs, ROUNDS)
+    show(rates, times)
+    return rates
+
+
+def rate(times: _rounds.Figures, name: str, run: Callable[[], tuple[float, float]]) -> float:
+    """Measures the images a second; notes the processors' milliseconds of an image."""
+    per_second, milliseconds = run()
+    times.setdefault(name, []).append(milliseconds)
+    return per_second
+
+
+def show(rates: _rounds.Figures, times: _rounds.Figures) -> None:
+    """Prints both figures of all subjects."""
     for name, values in rates.items():
         per_image = _rounds.summary(times[name], ".2f")
-        print(f"  {name:<36} {_rounds.summary(values, '6.0f')} images/s; CPU-ms per image {per_image}")
-    return rates
+        print(f"  {name:<44} {_rounds.summary(values, '6.0f')} images/s; CPU-ms per image {per_image}")
 
 
 def core(folder: str, verdicts: _verdicts.Verdicts) -> None:
@@ -175,10 +182,15 @@ def cores(folder: str, verdicts: _verdicts.Verdicts) -> None:
 def training(folder: str, verdicts: _verdicts.Verdicts) -> None:
     """A network on augmented pictures."""
     print("ResNet-20 on augmented pictures of 32 x 32, batches of 128, two cores")
-    subjects = _images_resnet.subjects(folder)
-    rates = _rounds.measure_afresh(lambda: _processes.running(subjects), _rounds.shorter(3))
-    for name, values in rates.items():
-        print(f"  {name:<44} {_rounds.summary(values, '6.0f')} images/s")
+    makers, times = _images_resnet.subjects(folder), {}
+
+    @contextlib.contextmanager
+    def subjects() -> Iterator[dict[str, Callable[[], float]]]:
+        with _processes.running(makers) as functions:
+            yield {name: partial(rate, times, name, run) for name, run in functions.items()}
+
+    rates = _rounds.measure_afresh(subjects, _rounds.shorter(3))
+    show(rates, times)
     keras = {name: median(values) for name, values in rates.items() if name.startswith("Keras")}
     best = max(keras, key=keras.__getitem__)
     from_flow = [name for name in rates if name.startswith(_images_resnet.FROM_FLOW)]
