@@ -273,6 +273,15 @@ def test_a_statistic_that_never_was_finite_or_positive_is_drawn(tmp_path):
     assert pixels(tmp_path / "out.png")[0] > 1000
 
 
+def test_a_name_that_is_no_unicode_is_drawn(tmp_path):
+    """The name of a directory may have bytes that are not UTF-8; JSON may have half of a pair."""
+    run = write_run(tmp_path / "run\udcff", [(1, {"cost\ud800": 1.0})])
+    runs = read_runs([run])
+    write_png(runs, select_keys(runs, []), tmp_path / "out.png", Style())
+    write_report(runs, select_keys(runs, []), tmp_path / "out.html", Style())
+    assert pixels(tmp_path / "out.png")[0] > 400 and "run?" in (tmp_path / "out.html").read_text()
+
+
 def test_a_picture_without_matplotlib(runs, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(ImportError, match=r"pip install 'towerpack-callbacks\[plot\]', or write a page"):

@@ -134,7 +134,10 @@ def _total(
     of_values = _mean(tf.square(value - target), "value_cost")
     entropy = _mean(distribution.entropy(), "entropy")
     add_moving_summary(policy, of_values, entropy)
-    return tf.identity(policy + value_weight * of_values - entropy_weight * entropy, name="cost")
+    total = policy + value_weight * of_values
+    if entropy_weight:  # otherwise TensorFlow would compute a gradient of zeros
+        total -= entropy_weight * entropy
+    return tf.identity(total, name="cost")
 
 
 def _normalized(advantage: tf.Tensor) -> tf.Tensor:
