@@ -211,7 +211,8 @@ def _style(number: int, theme: Theme) -> dict[str, Any]:
 
 
 def _plain(text: str) -> str:
-    return text.replace("$", r"\$")  # otherwise matplotlib would parse a formula
+    # matplotlib draws no half of a pair, as in a file name that is not UTF-8, and would parse a formula.
+    return text.encode("utf-8", "replace").decode().replace("$", r"\$")
 
 
 def _save(figure: Any, path: Path) -> None:
