@@ -91,10 +91,11 @@ from .runtime._multi_process import MultiProcessMapData, MultiProcessRunner
 from .runtime._multi_thread import MultiThreadMapData, MultiThreadRunner
 from .runtime._parallel_flow import flows_read_here
 from .runtime._parallel_map_and_batch import MultiProcessMapAndBatchData
-from .runtime._spans import TraceSummary, process_spans
+from .runtime._spans import process_spans
 from .runtime._suggest_workers import Suggestion, autotune
 from .runtime.bench._bottleneck import Diagnosis, SpeedResult
 from .runtime.bench._data_speed import TestDataSpeed
+from .runtime.bench._trace_file import TraceSummary
 from .runtime.on_ray._ray_runner import RayRunner
 from .runtime.worker._task_handler import WorkerInfo, get_worker_info
 from .sources._fake_data import FakeData

@@ -52,6 +52,16 @@ def test_closed_standard_streams(closed, tmp_path):
     assert (tmp_path / "report").read_text() == "True"
 
 
+def test_a_worker_imports_no_writers_of_files():
+    def imported(_):
+        return [[name for name in sys.modules if name.startswith("towerpack_dataflow.storage._")]]
+
+    with MultiProcessRunner(MapData(DataFromList([0]), imported), 1) as flow:
+        ((names,),) = flow
+    assert "towerpack_dataflow.storage._shared_memory" in names
+    assert "towerpack_dataflow.storage._atomic_file" not in names
+
+
 def test_non_string_entries_in_the_search_path(tmp_path):
     code = "import sys, pathlib; sys.path[1:1] = [pathlib.Path('/nowhere'), 3, b'bytes', None]\n" + READ
     # Coverage tools in subprocesses fail with such a path.

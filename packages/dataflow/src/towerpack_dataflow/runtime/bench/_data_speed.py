@@ -19,8 +19,9 @@ from ...flow._flow_state import position_of
 from ...flow._node import Effect
 from ...flow._user_code import explain
 from ...operators._proxy_flow import ProxyDataFlow
-from .._spans import TraceSummary, process_spans, recorded_trace
+from .._spans import process_spans
 from ._bottleneck import Diagnosis, SpeedResult, measured_stages, stage_spans, stage_timers
+from ._trace_file import TraceSummary, recorded_trace
 
 __all__ = ["TestDataSpeed", "process_tree", "processor_seconds", "proportional_memory"]
 
