@@ -27,6 +27,16 @@ def test_shuffles_differ_and_are_complete():
     assert sorted(one) == sorted(two) == list(range(1000))
 
 
+@pytest.mark.parametrize("size", [63, 64, 65, 320, 321, 700])
+def test_a_pass_from_any_place_is_the_rest_of_the_pass(size):
+    flow = DataFromList(range(size))
+    flow.seed(1)
+    state, whole = flow.state_dict(), list(flow)
+    for start in (1, 2, 62, 255, 256, size - 1):
+        flow.load_state_dict({**state, "index": min(start, size)})
+        assert list(flow) == whole[start:]
+
+
 def test_a_lazy_sequence_is_asked_for_one_member_at_a_time():
     class Lazy:
         asked = 0

@@ -13,7 +13,7 @@ from .. import _argument_checks as arguments
 from .._errors import ArgumentError, ComponentError
 from ..batch._batch_data import BatchData
 from ..flow._flow import DataFlow
-from ..flow._flow_state import set_root_seed
+from ..flow._flow_state import position_of, set_root_seed
 from ..flow._tree_fingerprint import known_length
 from ..flow._written_flow import is_steady
 from ..runtime._multi_process import MultiProcessRunner
@@ -297,9 +297,8 @@ class BaseLoader(ABC):
         """Yields the batches of a pass; returns their number."""
         pipeline = self._current()
         expected = known_length(pipeline.share)
-        if expected is not None:
-            begin = pipeline.runner.state_dict().get("index", 0)
-            expected -= 0 if self._started else begin
+        if expected is not None and not self._started:
+            expected -= position_of(pipeline.runner).index
         self._started, self._resumed = True, False
         count = 0
         for batch in self._ahead(pipeline) if self._reads_ahead else self._on_demand(pipeline):

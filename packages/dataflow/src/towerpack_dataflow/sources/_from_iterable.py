@@ -28,7 +28,8 @@ from ._permutation import Permutation
 __all__ = ["DataFromGenerator", "DataFromIterable", "DataFromList", "as_dataflow"]
 
 
-_CHUNK = 256
+# The first chunk is short: workers that take turns often read no more than a batch from one place.
+_FIRST_CHUNK, _CHUNK = 64, 256
 # Reading a member costs little and raises nothing.
 _CHEAP = frozenset({list, tuple, range, LabelledPaths, PackedList})
 
@@ -111,8 +112,10 @@ class DataFromList(DataFlow):
                     yield copy_container(self._lst[index])
 
     def _bounds(self, start: int) -> Iterator[tuple[int, int]]:
-        size = len(self._lst)
-        return ((low, min(low + _CHUNK, size)) for low in range(start, size, _CHUNK))
+        low, size, count = start, len(self._lst), _FIRST_CHUNK
+        while low < size:
+            yield low, min(low + count, size)
+            low, count = low + count, _CHUNK
 
     def _indices(self, epoch: Epoch, low: int, high: int) -> Sequence[int]:
         return self._order(epoch).index_range(low, high) if self._shuffle else range(low, high)

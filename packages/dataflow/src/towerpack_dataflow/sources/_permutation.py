@@ -52,7 +52,7 @@ class Permutation:
         self._hashes: np.ndarray | None = None
         if bits <= _BITS_OF_HASHES:
             halves = np.arange(self._masks[0] + 1, dtype=np.int64)
-            self._hashes = np.array([self._hashed(turn, halves) for turn in range(_ROUNDS)])
+            self._hashes = _mixed(halves, self._keys[:, None]) & np.resize(self._masks, (_ROUNDS, 1))
 
     @property
     def is_table(self) -> bool:
@@ -107,13 +107,16 @@ class Permutation:
 
     def _hashed(self, turn: int, half: np.ndarray) -> np.ndarray:
         """Hashes one half under a round's key to as many bits as the other half has."""
-        hashed: np.ndarray
         if self._hashes is not None:
-            hashed = self._hashes[turn].take(half)
-            return hashed
-        mixed: np.ndarray = (half.view(np.uint64) ^ self._keys[turn]) * _MIX  # wraps, as it should
-        mixed ^= mixed >> _HALF
-        mixed *= _MIX
-        mixed >>= _HALF
-        hashed = mixed.view(np.int64) & self._masks[turn % 2]
+            hashed: np.ndarray = self._hashes[turn].take(half)
+        else:
+            hashed = _mixed(half, self._keys[turn]) & self._masks[turn % 2]
         return hashed
+
+
+def _mixed(half: np.ndarray, keys: np.ndarray) -> np.ndarray:
+    mixed: np.ndarray = (half.view(np.uint64) ^ keys) * _MIX  # wraps, as it should
+    mixed ^= mixed >> _HALF
+    mixed *= _MIX
+    mixed >>= _HALF
+    return mixed.view(np.int64)
