@@ -132,6 +132,21 @@ def test_one_array_for_every_datapoint_is_copied():
     assert np.concatenate([block[:, :, 0].ravel() for [block] in blocks]).tolist() == list(range(40))
 
 
+@pytest.mark.parametrize(
+    "datapoints",
+    [
+        [{"x": 0, "y": 1}, {"y": 2, "x": 3}, {"x": 4, "y": 5}, {"y": 6, "x": 7}],
+        [[np.array("ab")], [np.str_("cd")], [np.array("ef")], [np.array("gh")]],
+        [[np.array(b"ab")], [np.bytes_(b"cd")]],
+    ],
+    ids=["order of keys", "text", "bytes"],
+)
+def test_batches_of_a_block_are_built_alike(datapoints):
+    (single, *_), (blocks, *_) = read(lambda: BatchData(DataFromList(datapoints, shuffle=False), 1), 0, 8, 8)
+    assert same(blocks, single)
+    assert list(map(list, blocks)) == list(map(list, single))
+
+
 def test_a_slow_flow_gives_its_batches_one_by_one(monkeypatch):
     seconds = [0.0]
     monkeypatch.setattr(_collated_blocks, "perf_counter", lambda: seconds[0])

@@ -377,12 +377,26 @@ class Collator:
         self.extend(iter((datapoint,)), self.count + 1)
 
     def offer(self, datapoint: Any) -> bool:
-        """Adds one datapoint if it matches those before it; returns whether it does."""
+        """Adds the first datapoint of another batch if that batch would be built alike; returns whether."""
+        if not self._begins_alike(datapoint):
+            return False
         try:
             self.add(datapoint)
         except BatchError:
             return False
         return True
+
+    def _begins_alike(self, datapoint: Any) -> bool:
+        """Tells whether a batch from this datapoint on has the same order of keys and arrays of text."""
+        if type(datapoint) is not self._kind or len(datapoint) != len(self._builders):
+            return False
+        keys = [builder.key for builder in self._builders]
+        if isinstance(datapoint, dict) and [*datapoint] != keys:
+            return False
+        return not any(
+            isinstance(builder, ArrayBuilder) and isinstance(datapoint[builder.key], (str, bytes))
+            for builder in self._builders
+        )
 
     def extend(self, datapoints: Iterator[Any], count: int) -> bool:
         """Adds datapoints up to a number of them in the batch; returns whether there were enough.
