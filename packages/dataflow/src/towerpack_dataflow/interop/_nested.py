@@ -11,7 +11,7 @@ import numpy as np
 from .._errors import BatchError, ComponentError
 from ..batch._batch_data import BatchData
 from ..batch._collate import Collator
-from ..flow._columns import Columns
+from ..flow._columns import Columns, assembled
 from ..flow._epoch import Epoch
 from ..flow._node import DROPPED, Effect
 from ..flow._user_code import origin_of_errors, record_origin
@@ -23,19 +23,18 @@ __all__ = ["NestedBatchData", "PlainArrays", "joined", "leaves", "mapped"]
 def mapped(value: Any, function: Callable[[Any, tuple[Any, ...]], Any], path: tuple[Any, ...] = ()) -> Any:
     """Returns a copy of nested lists, tuples, named tuples and dicts, with a function applied to the leaves.
 
+    Subclasses of these types become the types themselves, as in batches.
+
     Args:
         value: the nested value.
         function: called with a leaf and its path of keys.
         path: the path of `value`.
     """
-    kind = type(value)
-    if kind is dict:
+    if isinstance(value, dict):
         return {key: mapped(part, function, (*path, key)) for key, part in value.items()}
     if isinstance(value, (list, tuple)):
         parts = [mapped(part, function, (*path, place)) for place, part in enumerate(value)]
-        if kind is list:
-            return parts
-        return kind._make(parts) if hasattr(kind, "_make") else tuple(parts)
+        return assembled(type(value), (), parts)
     return function(value, path)
 
 
@@ -50,9 +49,9 @@ def leaves(value: Any, found: list[Any], path: tuple[Any, ...] = ()) -> Any:
         path: the path of `value`.
     """
     kind = type(value)
-    if kind is dict:
+    if isinstance(value, dict):
         parts = [leaves(part, found, (*path, key)) for key, part in value.items()]
-        return dict, tuple(value), tuple(parts)
+        return kind, tuple(value), tuple(parts)
     if isinstance(value, (list, tuple)):
         parts = [leaves(part, found, (*path, place)) for place, part in enumerate(value)]
         return kind, None, tuple(parts)
@@ -66,11 +65,7 @@ def joined(structure: Any, values: Any) -> Any:
         return next(values)
     kind, keys, below = structure
     parts = [joined(part, values) for part in below]
-    if kind is dict:
-        return dict(zip(keys, parts))
-    if kind is list:
-        return parts
-    return kind._make(parts) if hasattr(kind, "_make") else tuple(parts)
+    return assembled(kind, keys, parts)
 
 
 @final
