@@ -8,12 +8,16 @@ import pytest
 
 import towerpack_dataflow
 import towerpack_dataflow.augment
+import towerpack_dataflow.batch
 import towerpack_dataflow.datasets
 import towerpack_dataflow.envs
 import towerpack_dataflow.envs.simulators
+import towerpack_dataflow.formats.encoding
 import towerpack_dataflow.interop.arrays
 import towerpack_dataflow.remote
 import towerpack_dataflow.replay
+import towerpack_dataflow.runtime.pool
+import towerpack_dataflow.runtime.transport
 import towerpack_dataflow.storage
 import towerpack_dataflow.testing
 
@@ -38,7 +42,17 @@ def test_all_is_sorted_and_every_name_is_documented(module):
         assert getattr(module, name).__doc__, name
 
 
-@pytest.mark.parametrize("package", [towerpack_dataflow, towerpack_dataflow.storage])
+@pytest.mark.parametrize(
+    "package",
+    [
+        towerpack_dataflow,
+        towerpack_dataflow.batch,
+        towerpack_dataflow.formats.encoding,
+        towerpack_dataflow.runtime.pool,
+        towerpack_dataflow.runtime.transport,
+        towerpack_dataflow.storage,
+    ],
+)
 def test_names_that_are_imported_at_their_first_use_are_those_of_the_stub(package):
     stub = Path(package.__file__).with_suffix(".pyi").read_text()
     (listed,) = (node.value for node in ast.parse(stub).body if isinstance(node, ast.Assign))
@@ -129,3 +143,39 @@ def test_import_brings_nothing_that_is_not_used_yet():
     heavy |= {"http", "ssl", "email", "decimal"}
     assert not heavy & set(done.stdout.split())
     assert done.stderr == ""
+
+
+def imported_modules(path, top):
+    """The modules of the package from which a file imports names, as parts of their paths."""
+    folder = path.parent.relative_to(top).parts
+    return [
+        (*folder[: len(folder) + 1 - node.level], *node.module.split("."))
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ImportFrom) and node.level and node.module
+    ]
+
+
+def test_threads_that_import_a_package_and_a_module_of_it_do_not_wait_for_each_other():
+    # Python locks `a.b` before `a`, and `a` waits for `a.b` if it imports it; commands have one thread. The
+    # test may go when all supported releases have the fix of github.com/python/cpython/issues/83065.
+    top = Path(towerpack_dataflow.__file__).parent
+    packages = {
+        path.parent.relative_to(top).parts: imported_modules(path, top) for path in top.rglob("*/__init__.py")
+    }
+    eager = [
+        package
+        for package, modules in packages.items()
+        if any(module[: len(package)] == package for module in modules)
+    ]
+    assert ("augment",) in eager
+    wrong = [
+        (str(path.relative_to(top)), module)
+        for path in [*top.rglob("*.py"), *top.rglob("*.pyi")]
+        for module in imported_modules(path, top)
+        for package in eager
+        if module[: len(package)] == package != module
+        and not path.is_relative_to(top.joinpath(*package))
+        and "cli" not in path.parts
+        and path.name != "__main__.py"
+    ]
+    assert not wrong

@@ -35,7 +35,7 @@ from ._errors import (
     WorkerDiedError,
     WorkerError,
 )
-from .augment.flows import (
+from .augment import (
     AugmentImageComponent,
     AugmentImageComponents,
     AugmentImageCoordinates,
@@ -52,7 +52,7 @@ from .batch.planners._mix_data import MixData
 from .batch.planners._pack_data import PackData
 from .batch.planners._skip_data import SkipData
 from .batch.planners._substitute_data import SubstituteData
-from .datasets._online_moments import OnlineMoments, StatCounter
+from .datasets import OnlineMoments, StatCounter
 from .flow._epoch import Epoch
 from .flow._flow import DataFlow
 from .flow._node import Effect

@@ -17,7 +17,7 @@ import pytest
 from resources import open_files
 
 from towerpack_dataflow import DataFromList, MapData, MultiProcessMapData, MultiProcessRunner
-from towerpack_dataflow.runtime.bench import process_tree, proportional_memory
+from towerpack_dataflow.runtime.bench._data_speed import process_tree, proportional_memory
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers need not import pytest
 

@@ -17,7 +17,7 @@ from towerpack_dataflow import (
     UnknownLengthError,
     autotune,
 )
-from towerpack_dataflow.runtime import available_cpus, suggest_workers
+from towerpack_dataflow.runtime._suggest_workers import available_cpus, suggest_workers
 
 MB = 2**20
 

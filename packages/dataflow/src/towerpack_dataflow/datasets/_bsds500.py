@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from .. import _argument_checks as arguments
 from .._errors import DatasetError, FormatError
-from ..augment._decode_image import read_image
+from ..augment import read_image
 from ..operators._map_data import MapData
 from ..sources._from_iterable import DataFromList
 from ._download import PathLike, dataset_folder

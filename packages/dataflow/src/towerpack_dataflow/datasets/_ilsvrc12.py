@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from .. import _argument_checks as arguments
 from .._errors import ArgumentError, DatasetError, FormatError, extra
-from ..augment._image_checks import shape_pair
+from ..augment import _image_checks as checks
 from ..formats._wire_format import WireError, fields, packed_varints
 from ._download import DatasetFile, PathLike, dataset_folder, read_members, require
 from ._image_files import ImageFiles, LabelledImages, check_listed, text_lines
@@ -253,7 +253,7 @@ class ILSVRCMeta:
             FormatError: it is damaged.
             ImportError: a resize is requested, but OpenCV is missing.
         """
-        shape = None if size is None else shape_pair("size", size)
+        shape = None if size is None else checks.shape_pair("size", size)
         name = "imagenet_mean.binaryproto"
         mean = np.ascontiguousarray(_blob(self._content(name), self.dir / name)[::-1].transpose(1, 2, 0))
         if shape is None or shape == mean.shape[:2]:

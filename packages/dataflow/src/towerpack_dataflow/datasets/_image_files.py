@@ -14,7 +14,7 @@ from typing import Literal, cast, final
 
 from .. import _argument_checks as arguments
 from .._errors import DatasetError, FormatError
-from ..augment._decode_image import read_image
+from ..augment import read_image
 from ..operators._map_component import OfComponent
 from ..operators._map_data import MapData
 from ..sources._from_iterable import DataFromList

@@ -5,7 +5,7 @@ import io
 import numpy as np
 import pytest
 
-from towerpack_dataflow.formats.arrays import write_npz
+from towerpack_dataflow.formats.arrays._file_rows import write_npz
 
 
 def test_numpy_reads_a_written_archive():

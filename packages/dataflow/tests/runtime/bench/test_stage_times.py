@@ -20,13 +20,8 @@ from towerpack_dataflow import (
     SpeedResult,
     TestDataSpeed,
 )
-from towerpack_dataflow.runtime.bench import (
-    Stage,
-    measured_stages,
-    process_tree,
-    proportional_memory,
-    stage_timers,
-)
+from towerpack_dataflow.runtime.bench._bottleneck import Stage, measured_stages, stage_timers
+from towerpack_dataflow.runtime.bench._data_speed import process_tree, proportional_memory
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ import numpy as np
 import zmq
 
 from ..._errors import MessageError
-from ...remote._link import new_context
+from ...remote import _link
 from .._env_workers import EnvWorkers
 from ._simulator_messages import SimulatorEpisode, SimulatorStates, packed_actions, unpacked_states
 
@@ -71,7 +71,7 @@ class MasterSocket:
         self.address = f"ipc://@towerpack-{secrets.token_hex(16)}"
         # An identity must not begin with a zero.
         self.identities = [b"s" + secrets.token_bytes(16) for _ in range(simulators)]
-        self._context = new_context()
+        self._context = _link.new_context()
         self.router = self._context.socket(zmq.ROUTER)
         self.router.setsockopt(zmq.ROUTER_MANDATORY, 1)
         # A simulator has one message in transit; more messages from a stranger would fill the memory.

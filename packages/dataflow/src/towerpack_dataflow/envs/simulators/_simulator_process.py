@@ -11,7 +11,7 @@ import zmq
 
 from ..._errors import ArgumentError
 from ...batch._buffer_pool import BatchAllocator
-from ...remote._link import new_context
+from ...remote import _link
 from ...runtime.transport._channel import Channel, PeerGoneError
 from ...runtime.transport._remote_errors import pack_error
 from ...runtime.worker._task_handler import WorkerService, get_worker_info
@@ -100,7 +100,7 @@ class SimulatorService(WorkerService):
         assert info is not None
         number = info.number
         made = make_worker_envs(channel, self._make_envs[number], self._index_ranges[number], "NEXT_STEP")
-        context = new_context()
+        context = _link.new_context()
         try:
             link = context.socket(zmq.DEALER)
             link.setsockopt(zmq.ROUTING_ID, self._identities[number])

@@ -1,6 +1,11 @@
-"""Encoding of datapoints for messages and files: msgpack with arrays, and the formats of Tensorpack."""
+"""Encoding of datapoints for messages and files: msgpack with arrays, and the formats of Tensorpack.
 
-from ._messages import pack_message, unpack_message
-from ._stored_datapoints import decode_stored, pack_record, unpack_record
+`__init__.pyi` lists the names. Each is imported at its first use: a worker needs few of them.
+"""
 
-__all__ = ["decode_stored", "pack_message", "pack_record", "unpack_message", "unpack_record"]
+from ..._argument_checks import lazy_exports as _lazy_exports
+from ..._argument_checks import names_in_stub as _names_in_stub
+
+_sources = _names_in_stub(__file__)
+__getattr__, __dir__ = _lazy_exports(__name__, _sources)
+__all__ = sorted(_sources)

@@ -1,6 +1,11 @@
-"""The workers of one flow and their passes, on the parent's side."""
+"""The workers of one flow and their passes, on the parent's side.
 
-from ._dispatcher import Dispatcher, TaskSize
-from ._worker_pool import WorkerPool
+`__init__.pyi` lists the names. Each is imported at its first use: a worker needs few of them.
+"""
 
-__all__ = ["Dispatcher", "TaskSize", "WorkerPool"]
+from ..._argument_checks import lazy_exports as _lazy_exports
+from ..._argument_checks import names_in_stub as _names_in_stub
+
+_sources = _names_in_stub(__file__)
+__getattr__, __dir__ = _lazy_exports(__name__, _sources)
+__all__ = sorted(_sources)

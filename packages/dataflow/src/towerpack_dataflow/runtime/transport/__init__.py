@@ -1,30 +1,11 @@
-"""Transport of datapoints, flows and errors between two processes."""
+"""Transport of datapoints, flows and errors between two processes.
 
-from ._captured_generators import warn_of_captured
-from ._channel import Channel, PeerGoneError
-from ._collected_datapoints import ColumnTable, from_table, to_table
-from ._flow_pickle import WorkerPayload, dump_payload, load_payload
-from ._large_copies import CopyThread, StagedRows, caches_are_bypassed
-from ._remote_errors import WorkerTraceback, pack_error, unpack_error
-from ._slots import SlotBlock, SlotPool, SlotReusePolicy
+`__init__.pyi` lists the names. Each is imported at its first use: a worker needs few of them.
+"""
 
-__all__ = [
-    "Channel",
-    "ColumnTable",
-    "CopyThread",
-    "PeerGoneError",
-    "SlotBlock",
-    "SlotPool",
-    "SlotReusePolicy",
-    "StagedRows",
-    "WorkerPayload",
-    "WorkerTraceback",
-    "caches_are_bypassed",
-    "dump_payload",
-    "from_table",
-    "load_payload",
-    "pack_error",
-    "to_table",
-    "unpack_error",
-    "warn_of_captured",
-]
+from ..._argument_checks import lazy_exports as _lazy_exports
+from ..._argument_checks import names_in_stub as _names_in_stub
+
+_sources = _names_in_stub(__file__)
+__getattr__, __dir__ = _lazy_exports(__name__, _sources)
+__all__ = sorted(_sources)

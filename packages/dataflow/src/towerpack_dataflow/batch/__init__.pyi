@@ -1,0 +1,3 @@
+from ._buffer_pool import BatchAllocator, BufferPool
+
+__all__ = ["BatchAllocator", "BufferPool"]
