@@ -273,6 +273,7 @@ def test_a_statistic_that_never_was_finite_or_positive_is_drawn(tmp_path):
     assert pixels(tmp_path / "out.png")[0] > 1000
 
 
+@pytest.mark.slow
 def test_a_name_that_is_no_unicode_is_drawn(tmp_path):
     """The name of a directory may have bytes that are not UTF-8; JSON may have half of a pair."""
     run = write_run(tmp_path / "run\udcff", [(1, {"cost\ud800": 1.0})])
