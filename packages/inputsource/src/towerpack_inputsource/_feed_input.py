@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, final
 
 import tensorflow.compat.v1 as tf
 
 from ._errors import SetupError, SpecError
+from ._flow_input import FlowInput
 from ._source import NO_PAUSE, InputSource, check_at_least
 from .prefetch._flow_reader import (
     FlowReader,
     Position,
-    RefittedState,
-    as_flow,
-    flow_size,
     flow_state,
-    is_endless,
-    is_sharded,
-    loaded_position,
     makes_blocks,
     needs_no_training,
-    refit_position,
-    seed_flow,
     unread_state,
 )
 from .prefetch._one_session import END_OF_DATA, LOST_SESSION, ends_run_on_error
@@ -104,7 +97,7 @@ def _op_named(name: str) -> tf.Operation | None:
 
 
 @final
-class FeedInput(InputSource):
+class FeedInput(FlowInput):
     """Feeds one datapoint to every run of the session, for one tower.
 
     Use it for evaluation, for debugging, or to avoid threads: it does not prefetch, so the step waits for the
@@ -139,36 +132,16 @@ class FeedInput(InputSource):
 
     def __init__(self, df: Iterable[Any], infinite: bool = True, ahead: int = 1) -> None:
         check_at_least(1, "ahead", ahead, "the number of datapoints to read at a time")
-        self._flow = as_flow(df)
-        self.infinite = infinite
+        super().__init__(df, infinite)
         self._ahead = ahead
         # The datapoints that were read ahead, each with the position after it.
         self._read: deque[tuple[Sequence[Array], Position]] = deque()
         self._given = False
-        self._loaded: Position = None
         self._was_read = False
         # The position after the datapoint of the last finished run; that of the last one taken, in a tuple,
         # if others were read after it.
         self._consumed: Position = None
         self._taken: tuple[Position] | None = None
-
-    def seed(self, seed: int) -> None:
-        """Seeds the flow, if it supports seeds."""
-        seed_flow(self._flow, seed)
-
-    @property
-    def sharded(self) -> bool | None:
-        """Whether the flow is one process's share of an order; None if unknown."""
-        return is_sharded(self._flow)
-
-    @property
-    def endless(self) -> bool:
-        """Whether the source restarts at the end of a pass, or passes of the flow never end."""
-        return self.infinite or is_endless(self._flow)
-
-    def size(self) -> int | None:
-        """Returns the flow's length, or None if it is unknown."""
-        return flow_size(self._flow)
 
     def _state(
         self, dequeues: int | None = None, paused: AbstractContextManager[Any] = NO_PAUSE
@@ -176,14 +149,6 @@ class FeedInput(InputSource):
         if self._was_read:
             return flow_state(self._flow, self._consumed)
         return unread_state(self._flow, self._loaded)
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Makes the next session start at a position; None for the beginning."""
-        self._loaded = loaded_position(self._flow, state)
-
-    def refit(self, state: Mapping[str, Any]) -> RefittedState | None:
-        """Translates a state for other batches of the flow; see `InputSource.refit()`."""
-        return refit_position(self._flow, state)
 
     def _setup(self, specs: tuple[tf.TensorSpec, ...]) -> None:
         self._placeholders = [fed_placeholder(spec) for spec in specs]
@@ -207,9 +172,6 @@ class FeedInput(InputSource):
             )
         self._given = True
         return self._placeholders
-
-    def _flows_read(self) -> Sequence[Any]:
-        return (self._flow,)
 
     def _hooks(self) -> Sequence[tf.train.SessionRunHook]:
         return [_FeedHook(self)]

@@ -3,29 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, final
 
 import tensorflow.compat.v1 as tf
 
 from .._errors import SetupError, SpecError
-from .._source import NO_PAUSE, InputSource, check_at_least, make_counter
+from .._flow_input import FlowInput
+from .._source import NO_PAUSE, check_at_least, make_counter
 from ..prefetch._flow_reader import (
     FlowReader,
-    Position,
-    RefittedState,
-    as_flow,
     flow_batch_size,
-    flow_size,
     flow_state,
-    is_endless,
-    is_sharded,
-    loaded_position,
     makes_blocks,
     needs_no_training,
-    refit_position,
-    seed_flow,
     unread_state,
 )
 from ..prefetch._input_status import InputStatus
@@ -187,7 +179,7 @@ def _as_list(tensors: Any) -> list[tf.Tensor]:
 _PARTS_OF_QUEUE, _MOST_STACKED = 4, 64
 
 
-class FlowQueueInput(InputSource):
+class FlowQueueInput(FlowInput):
     """Reads a flow into a queue with a thread. Subclasses may change the specs of a put, and the dequeue.
 
     Args:
@@ -201,39 +193,11 @@ class FlowQueueInput(InputSource):
     """
 
     def __init__(self, df: Iterable[Any], capacity: int | None, infinite: bool, queue: Any = None) -> None:
-        self._flow = as_flow(df)
+        super().__init__(df, infinite)
         self._capacity = capacity
-        self.infinite = infinite
         self._queue = queue
         self._held_back = 0
-        self._loaded: Position = None
         self._thread: SessionThread | None = None
-
-    def seed(self, seed: int) -> None:
-        """Seeds the flow, if it supports seeds."""
-        seed_flow(self._flow, seed)
-
-    @property
-    def sharded(self) -> bool | None:
-        """Whether the flow is one process's share of an order; None if unknown."""
-        return is_sharded(self._flow)
-
-    @property
-    def endless(self) -> bool:
-        """Whether the source restarts at the end of a pass, or passes of the flow never end."""
-        return self.infinite or is_endless(self._flow)
-
-    def size(self) -> int | None:
-        """Returns the number of dequeues in one pass, or None if the flow has no length."""
-        return flow_size(self._flow)
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Makes the next session start at a position; None for the beginning."""
-        self._loaded = loaded_position(self._flow, state)
-
-    def refit(self, state: Mapping[str, Any]) -> RefittedState | None:
-        """Translates a state for other batches of the flow; see `InputSource.refit()`."""
-        return refit_position(self._flow, state)
 
     def status(self) -> InputStatus:
         """Returns the fill of the queue and the activity of the thread; see `InputSource.status()`."""
@@ -268,9 +232,6 @@ class FlowQueueInput(InputSource):
         self._reader = FlowReader(
             self._flow, self.infinite, check, END_OF_DATA, LOST_SESSION, check_block, most
         )
-
-    def _flows_read(self) -> Sequence[Any]:
-        return (self._flow,)
 
     def _hooks(self) -> Sequence[tf.train.SessionRunHook]:
         self._ops.expect_hooks()
