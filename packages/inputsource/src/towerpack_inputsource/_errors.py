@@ -1,15 +1,19 @@
 """Errors of input sources, each also a subclass of a builtin exception.
 
-InputSourceError ├── SetupError            RuntimeError   a source used before setup, set up twice, or used
-twice at once ├── NotRunningError       RuntimeError   a call without the required live session ├──
-StagingError RuntimeError   runs that took the staged input of only some towers ├── SpecError ValueError
-invalid specs ├── EmptyFlowError        ValueError     a repeated flow without datapoints ├── FlowEndError
-RuntimeError   a flow raised an error that a session treats as a normal end ├── FlowPreemptionError
-RuntimeError   a flow raised an error after which a session restarts └── DatapointError ValueError     a
-datapoint that does not match the specs
-    ├── DatapointStructureError          … number or names of components
-    ├── DatapointShapeError              … shape of a component
-    └── DatapointTypeError  TypeError    … dtype of a component
+```
+InputSourceError
+├── SetupError            (RuntimeError)  a source used before setup, set up twice, or used twice at once
+├── NotRunningError       (RuntimeError)  a call without the required live session
+├── StagingError          (RuntimeError)  runs that took the staged input of only some towers
+├── SpecError             (ValueError)    invalid specs
+├── EmptyFlowError        (ValueError)    a repeated flow without datapoints
+├── FlowEndError          (RuntimeError)  a flow raised an error that a session treats as a normal end
+├── FlowPreemptionError   (RuntimeError)  a flow raised an error after which a session restarts
+└── DatapointError        (ValueError)    a datapoint that does not match the specs
+    ├── DatapointStructureError           … number or names of components
+    ├── DatapointShapeError               … shape of a component
+    └── DatapointTypeError  (TypeError)   … dtype of a component
+```
 """
 
 from __future__ import annotations

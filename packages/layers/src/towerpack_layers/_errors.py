@@ -1,17 +1,21 @@
 """Errors of this wheel, each also a subclass of a builtin exception.
 
-    LayersError ├── TowerError                 (RuntimeError)    a tower is needed, or one is already entered
-    ├── TowerNameError             (ValueError)      the tower's name scope is taken in this graph ├──
-    SharedVariableError        (ValueError)      a tower that shares variables asked for a new one ├──
-    KerasLayerError            (TypeError)       a Keras layer would not work in a tower ├──
-    GraphRequiredError         (RuntimeError)    a layer was called in eager mode ├── LayerNameError
-    (TypeError)       a layer was called without its name ├── DuplicateLayerError        (ValueError)      two
-    layers of one name in one tower ├── DuplicateRegistrationError (ValueError)      two functions registered
-    under one layer name ├── LayerArgumentError         (TypeError)       a layer does not have this argument,
-    or needs another ├── NotALayerError             (TypeError)       `argscope` received an object that is
-    not a layer ├── ScopeError                 (TypeError)       a scope received an invalid argument ├──
-    FrozenVariableError        (ValueError)      a variable to freeze exists and is trainable └──
-    UnknownLayerError          (AttributeError)  no layer has the name looked up on a `LinearWrap`
+```
+LayersError
+├── TowerError                  (RuntimeError)    a tower is needed, or one is already entered
+├── TowerNameError              (ValueError)      the tower's name scope is taken in this graph
+├── SharedVariableError         (ValueError)      a tower that shares variables asked for a new one
+├── KerasLayerError             (TypeError)       a Keras layer would not work in a tower
+├── GraphRequiredError          (RuntimeError)    a layer was called in eager mode
+├── LayerNameError              (TypeError)       a layer was called without its name
+├── DuplicateLayerError         (ValueError)      two layers of one name in one tower
+├── DuplicateRegistrationError  (ValueError)      two functions registered under one layer name
+├── LayerArgumentError          (TypeError)       a layer does not have this argument, or needs another
+├── NotALayerError              (TypeError)       `argscope` received an object that is not a layer
+├── ScopeError                  (TypeError)       a scope received an invalid argument
+├── FrozenVariableError         (ValueError)      a variable to freeze exists and is trainable
+└── UnknownLayerError           (AttributeError)  no layer has the name looked up on a `LinearWrap`
+```
 
 Values out of range and mismatched shapes raise plain `ValueError` and `TypeError`.
 """
