@@ -7,7 +7,7 @@ loop over the steps has none to start.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, final
 
 import numpy as np
@@ -16,9 +16,8 @@ import tensorflow.compat.v1 as tf
 
 from towerpack_inputsource import fast_callable
 
-from .._errors import ConfigError
 from ..towers._copies_of_step import StepCopies, uses_state
-from ._stacked_input import StackedInput
+from ._stacked_input import StackedInput, copies_for_loop
 
 __all__ = ["CompiledSteps"]
 
@@ -63,19 +62,8 @@ class CompiledSteps:
             done: the op of the step.
             most: the number of steps in a call.
         """
-        if not tf.control_flow_v2_enabled() or tf.config.list_physical_devices("GPU"):
-            return None
-        try:
-            copies = StepCopies([done])
-            stacked = StackedInput.of(copies.ops)
-            if stacked is None:
-                return None
-            copies = StepCopies([done], stacked.replaced)
-            devices = {op.device for op in copies.ops if op.device}
-            if len(devices) > 1 or not all(map(_keeps_its_effect, copies.ops)):
-                return None
-            copies.prepare()
-        except ConfigError:
+        copies, stacked = copies_for_loop(done, _can_be_compiled) or (None, None)
+        if copies is None or stacked is None:
             return None
         return cls(copies, stacked, most)
 
@@ -109,6 +97,11 @@ class CompiledSteps:
             return otherwise
         most = np.int32(self._most)
         return lambda: call(most)
+
+
+def _can_be_compiled(ops: Sequence[tf.Operation]) -> bool:
+    devices = {op.device for op in ops if op.device}
+    return len(devices) <= 1 and all(map(_keeps_its_effect, ops))
 
 
 def _keeps_its_effect(op: tf.Operation) -> bool:

@@ -19,9 +19,8 @@ import tensorflow.compat.v1 as tf
 from towerpack_callbacks import StepCounter, StepPlan
 from towerpack_inputsource import fast_callable
 
-from .._errors import ConfigError
 from ..towers._copies_of_step import CONTROL_FLOW, StepCopies, uses_state
-from ._stacked_input import StackedInput
+from ._stacked_input import StackedInput, copies_for_loop
 
 __all__ = ["DefaultStep", "FusedSteps", "SpeedTrial", "StepCalls", "TrainingSteps", "compile_step"]
 
@@ -277,9 +276,6 @@ class FusedSteps:
     def of(cls, default: DefaultStep, most_steps: int, pools: int = 1) -> FusedSteps | None:
         """Copies a step if its copies have the same effect and may be faster; otherwise returns None.
 
-        It does not do so with GPUs: there, the host runs ahead of the steps anyway, and building a loop makes
-        TensorFlow allocate GPU memory before a session can set limits.
-
         Args:
             default: the default step.
             most_steps: the length of the training; a short one ends before the comparison is complete.
@@ -287,19 +283,8 @@ class FusedSteps:
         """
         if most_steps <= SpeedTrial.SINGLES:
             return None
-        if not tf.control_flow_v2_enabled() or tf.config.list_physical_devices("GPU"):
-            return None
-        try:
-            copies = StepCopies([default.done])
-            if len(copies.ops) > _LARGEST_STEP or not all(map(_can_be_repeated, copies.ops)):
-                return None
-            stacked = StackedInput.of(copies.ops)
-            if stacked is not None:
-                copies = StepCopies([default.done], stacked.replaced)
-            copies.prepare()
-        except ConfigError:
-            return None
-        return cls(default, copies, stacked, pools)
+        found = copies_for_loop(default.done, _can_be_fused)
+        return None if found is None else cls(default, *found, pools)
 
     def __str__(self) -> str:
         return "steps that no callback looks at: several in one session call, if that is faster\n"
@@ -385,6 +370,10 @@ class _ManySteps:
             self._several_left = self._several_until_trial
             self._begin_trial()
         return done
+
+
+def _can_be_fused(ops: Sequence[tf.Operation]) -> bool:
+    return len(ops) <= _LARGEST_STEP and all(map(_can_be_repeated, ops))
 
 
 def _can_be_repeated(op: tf.Operation) -> bool:

@@ -6,13 +6,16 @@ small step this costs more than the step itself.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import final
 
 import numpy as np
 import tensorflow.compat.v1 as tf
 
-__all__ = ["StackedInput"]
+from .._errors import ConfigError
+from ..towers._copies_of_step import StepCopies
+
+__all__ = ["StackedInput", "copies_for_loop"]
 
 # A dequeue costs less than copying this many bytes twice.
 _LARGE = 1 << 17
@@ -172,6 +175,36 @@ class StackedInput:
 
     def _number_of_last(self) -> tf.Tensor:
         return tf.raw_ops.ReadVariableOp(resource=self._last, dtype=tf.int32)
+
+
+def copies_for_loop(
+    done: tf.Operation, suit: Callable[[Sequence[tf.Operation]], bool]
+) -> tuple[StepCopies, StackedInput | None] | None:
+    """Prepares copies of a step for a loop on a CPU; returns None if the step or the machine does not suit.
+
+    With GPUs, the host runs ahead of the steps anyway, and building a loop makes TensorFlow allocate GPU
+    memory before a session can set limits.
+
+    Args:
+        done: the op of the step.
+        suit: takes the ops of the copies; returns whether a loop may run them.
+
+    Returns:
+        The copies, and the input that they take; None if each takes its datapoint.
+    """
+    if not tf.control_flow_v2_enabled() or tf.config.list_physical_devices("GPU"):
+        return None
+    try:
+        copies = StepCopies([done])
+        stacked = StackedInput.of(copies.ops)
+        if stacked is not None:
+            copies = StepCopies([done], stacked.replaced)
+        if not suit(copies.ops):
+            return None
+        copies.prepare()
+    except ConfigError:
+        return None
+    return copies, stacked
 
 
 def _variable(value: tf.Tensor) -> tf.Tensor:
