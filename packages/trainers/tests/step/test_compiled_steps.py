@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
-from towerpack_callbacks import Callback, RunUpdateOps, StepFetch
+from towerpack_callbacks import Callback, ModelSaver, RunUpdateOps, StepFetch
 from towerpack_dataflow import BatchData, DataFromArrays
 from towerpack_inputsource import QueueInput
 from towerpack_trainers import ModelDesc, SimpleTrainer
@@ -55,6 +55,15 @@ class Costs(Callback):
         return [StepFetch(cost, lambda value: self.seen.append((self.global_step, float(value))))]
 
 
+class Kinds(Callback):
+    """Notes the kinds of ops that a step alone runs, after all of TensorFlow's passes."""
+
+    def _before_train(self):
+        metadata, options = tf.RunMetadata(), tf.RunOptions(output_partition_graphs=True)
+        self.trainer.sess.run(self.trainer.train_op, options=options, run_metadata=metadata)
+        self.seen = {node.op for graph in metadata.partition_graphs for node in graph.node}
+
+
 def flow(examples=EXAMPLES):
     """Shuffled batches of all inputs."""
     draw = np.random.default_rng(0)
@@ -66,17 +75,18 @@ def flow(examples=EXAMPLES):
     return BatchData(DataFromArrays(arrays, shuffle=True), BATCH)
 
 
-def trained(configure, kit, *, model=None, data=None, times=5, compiled=True):
+def trained(configure, kit, *, model=None, data=None, times=5, compiled=True, callbacks=(), **changes):
     """Returns the variables and costs of a training, and the number of its steps."""
     weights, costs = kit.Weights(), Costs()
     config = configure(
         model=model or Small(),
         data=data or QueueInput(flow()),
-        callbacks=[weights, costs, RunUpdateOps()],
+        callbacks=[weights, costs, RunUpdateOps(), *callbacks],
         steps_per_epoch=15,
         steps_per_run=times,
         xla=compiled,
         seed=3,
+        **changes,
     )
     trainer = SimpleTrainer(config)
     trainer.train()
@@ -116,6 +126,15 @@ def test_the_same_training_twice_is_equal_to_the_last_bit(configure, kit):
     assert costs == again
 
 
+def test_a_resumed_training_equals_the_whole_one(configure, kit, tmp_path):
+    whole, costs, _ = trained(configure, kit, max_epoch=2)
+    run = {"callbacks": [ModelSaver()], "log_dir": tmp_path / "run"}
+    trained(configure, kit, max_epoch=1, **run)
+    resumed, again, _ = trained(configure, kit, max_epoch=2, resume="auto", **run)
+    kit.assert_same(whole, resumed)
+    assert costs[-len(again) :] == again and 0 < len(again) < len(costs)
+
+
 def test_all_batches_are_used_if_the_data_end_within_a_call(configure, kit):
     def ended(compiled):
         data = QueueInput(flow(13 * BATCH), infinite=False)
@@ -140,11 +159,20 @@ def test_checks_are_not_left_out(configure, kit, compiled, check):
     assert compiled == [None]
 
 
-def test_random_ops_are_not_compiled_in_the_loop(configure, kit, compiled):
-    class Noisy(Small):
-        def changed(self, logits):
-            return logits + tf.random.uniform(tf.shape(logits), seed=1)
+class Noisy(Small):
+    """A model that the loop cannot compile."""
 
+    def changed(self, logits):
+        return logits + tf.random.uniform(tf.shape(logits), seed=1)
+
+
+@pytest.mark.parametrize("model", [Small, Noisy])
+def test_a_step_alone_is_compiled_only_without_the_loop(configure, kit, model):
+    trained(configure, kit, model=model(), callbacks=[kinds := Kinds()])
+    assert ("_XlaRun" in kinds.seen) is (model is Noisy)
+
+
+def test_random_ops_are_not_compiled_in_the_loop(configure, kit, compiled):
     trained(configure, kit, model=Noisy())
     assert compiled == [None]
 

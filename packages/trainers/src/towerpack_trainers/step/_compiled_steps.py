@@ -17,6 +17,7 @@ import tensorflow.compat.v1 as tf
 from towerpack_inputsource import fast_callable
 
 from ..towers._copies_of_step import StepCopies, uses_state
+from ..towers._tower import remove_xla_marks
 from ._stacked_input import StackedInput, copies_for_loop
 
 __all__ = ["CompiledSteps"]
@@ -65,6 +66,8 @@ class CompiledSteps:
         copies, stacked = copies_for_loop(done, _can_be_compiled) or (None, None)
         if copies is None or stacked is None:
             return None
+        # The last step of a call would need longer to start a compiled tower than to compute it.
+        remove_xla_marks(copies.ops)
         return cls(copies, stacked, most)
 
     def bind(self, sess: tf.Session, otherwise: Callable[[], Any]) -> Callable[[], Any]:

@@ -32,6 +32,7 @@ __all__ = [
     "leave_fusion_to_xla",
     "name_cost",
     "no_moving_summaries",
+    "remove_xla_marks",
 ]
 
 LAST_STEP = "last_step"
@@ -386,6 +387,13 @@ def _create_uncompiled(next_creator: Callable[..., tf.Variable], **arguments: An
     """Makes a variable without compiling its initializer: it runs once, and XLA would draw other numbers."""
     with tf.xla.experimental.jit_scope(compile_ops=False):
         return next_creator(**arguments)
+
+
+def remove_xla_marks(ops: Iterable[tf.Operation]) -> None:
+    """Removes the marks of `compile_training_towers` from ops, so that XLA does not compile them."""
+    for op in ops:
+        if "_XlaCompile" in op.node_def.attr:
+            op._clear_attr("_XlaCompile")
 
 
 def leave_fusion_to_xla(config: tf.ConfigProto) -> None:
