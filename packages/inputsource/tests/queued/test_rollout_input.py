@@ -113,6 +113,22 @@ def test_combined_arrays_may_be_modified_afterwards(source):
         assert [session.run(y).tolist() for _ in batches] == [[1, 1, 1], [2, 2, 2]]
 
 
+@pytest.mark.parametrize("size", [3, 50_000])
+def test_the_memory_of_one_may_be_reused_for_the_next(source, size):
+    def reusing():
+        arrays = batch(0, size)
+        for number in range(4):
+            for array in arrays:
+                array[...] = number
+            yield arrays
+
+    x, y = source.get_input_tensors()
+    with running(source) as session:
+        source.put_all(reusing())
+        found = [session.run([x, y]) for _ in range(4)]
+    assert [(each[0][0, 0], each[1][0]) for each in found] == [(number, number) for number in range(4)]
+
+
 def test_an_error_of_one_of_several_names_its_own_shape(source):
     source.get_input_tensors()
     wrong = [np.zeros([3, 4], np.float32), np.zeros([3], np.int64)]

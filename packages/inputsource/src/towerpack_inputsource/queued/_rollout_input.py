@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, final
 
 import numpy as np
@@ -11,6 +11,7 @@ import tensorflow.compat.v1 as tf
 from .._errors import DatapointError, NotRunningError
 from .._source import InputSource
 from ..prefetch._one_session import SourceHook, fast_callable
+from ..prefetch._put_collector import DatapointStack
 from ..specs import Array, compile_check, component_of
 
 __all__ = ["RolloutInput"]
@@ -67,7 +68,7 @@ class RolloutInput(InputSource):
         """Adds several datapoints, one per dequeue; small ones of equal shapes share a session call.
 
         Args:
-            datapoints: the datapoints, each as in `put`.
+            datapoints: the datapoints, each as in `put`; the memory of one may be reused for the next.
 
         Raises:
             NotRunningError: there is no live session.
@@ -75,17 +76,32 @@ class RolloutInput(InputSource):
         """
         if self._enqueue is None or self._enqueue_many is None:
             raise self._no_session("put_all")
-        for alike in _alike(datapoints):
-            if len(alike) == 1:
-                self._enqueue(*self._check(alike[0]))
+        stack, most = DatapointStack(0), 0
+        for datapoint in datapoints:
+            if stack.count < most and stack.add(datapoint):
+                continue
+            self._put_stack(stack)
+            most = _most_together(datapoint)
+            stack = DatapointStack(most)
+            if most > 1:
+                stack.start(datapoint)
             else:
-                self._enqueue_many(*self._checked_stack(alike))
+                self._enqueue(*self._check(datapoint))
+        self._put_stack(stack)
 
-    def _checked_stack(self, datapoints: Sequence[Any]) -> list[Array]:
+    def _put_stack(self, stack: DatapointStack) -> None:
+        assert self._enqueue is not None and self._enqueue_many is not None
+        arrays = stack.arrays()
+        if stack.count == 1:
+            self._enqueue(*self._check([array[0, ...] for array in arrays]))
+        elif stack.count:
+            self._enqueue_many(*self._checked_stack(arrays))
+
+    def _checked_stack(self, arrays: list[Array]) -> list[Array]:
         try:
-            return self._check_stack([np.stack(arrays) for arrays in zip(*datapoints)])
+            return self._check_stack(arrays)
         except DatapointError:
-            for datapoint in datapoints:  # so that the error names the datapoint's own shape
+            for datapoint in zip(*arrays):  # so that the error names the datapoint's own shape
                 self._check(datapoint)
             raise
 
@@ -141,27 +157,11 @@ class RolloutInput(InputSource):
         self._enqueue = self._enqueue_many = self._close = None
 
 
-def _alike(datapoints: Iterable[Any]) -> Iterator[list[Any]]:
-    """Groups neighbouring datapoints with equal shapes and dtypes and few bytes."""
-    alike: list[Any] = []
-    kinds: list[Any] | None = None
-    size = 0
-    for datapoint in datapoints:
-        found = _kinds(datapoint)
-        if alike and (found is None or found != kinds or size >= _TOGETHER):
-            yield alike
-            alike, size = [], 0
-        alike.append(datapoint)
-        kinds = found
-        size += 0 if found is None else sum(array.nbytes for array in datapoint)
-    if alike:
-        yield alike
-
-
-def _kinds(datapoint: Any) -> list[Any] | None:
-    """Returns shapes and dtypes; None for other objects than lists of non-empty arrays."""
+def _most_together(datapoint: Any) -> int:
+    """Returns the number of datapoints like this one in a put; 1 for large ones and other objects."""
     if not isinstance(datapoint, (list, tuple)) or any(type(each) is not np.ndarray for each in datapoint):
-        return None
-    if not all(array.size for array in datapoint):
-        return None  # enqueue_many divides by the size of a slice: SIGFPE or SIGSEGV (TensorFlow 2.20)
-    return [(array.shape, array.dtype) for array in datapoint]
+        return 1
+    if not DatapointStack.holds(datapoint):
+        return 1
+    size: int = sum(array.nbytes for array in datapoint)
+    return _TOGETHER // size
