@@ -4,6 +4,8 @@ import contextlib
 import os
 import pickle
 import tempfile
+import threading
+from itertools import repeat
 from pathlib import Path
 
 import cv2
@@ -74,6 +76,28 @@ def test_a_folder_that_cannot_be_listed_is_an_error(folder, monkeypatch):
     monkeypatch.setattr(os, "scandir", scandir)
     with pytest.raises(PermissionError, match="cat/deeper"):
         ImageFolderFiles(folder)
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_folders_are_listed_in_threads_once_the_disk_is_waited_for(waits, tmp_path, monkeypatch):
+    for name in "abcdef":
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "0.png").touch()
+    scandir, used, together = os.scandir, [], threading.Barrier(4)
+
+    def listed(path):
+        used.append(threading.get_ident())
+        if waits and str(path)[-2:] in {"/c", "/d", "/e", "/f"}:  # after the classes, and the first two
+            together.wait(20)
+        return scandir(path)
+
+    seconds = iter([0, 0.01, 9]) if waits else repeat(0)
+    monkeypatch.setattr("towerpack_dataflow.datasets._image_files.perf_counter", lambda: next(seconds))
+    monkeypatch.setattr(os, "scandir", listed)
+    flow = ImageFolderFiles(tmp_path, shuffle=False)
+    assert list(flow) == [[f"{tmp_path}/{name}/0.png", label] for label, name in enumerate("abcdef")]
+    assert set(used[:3]) == {threading.get_ident()}
+    assert len(set(used)) == (5 if waits else 1)
 
 
 def test_a_link_to_itself_hides_no_files(folder):
