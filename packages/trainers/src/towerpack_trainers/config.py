@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import os
 import sys
@@ -489,7 +490,8 @@ class _FirstDatapoints:
         if self._kept is None:
             positions = FlowPositions()
             positions.note(self._flow)
-            self._kept = list(itertools.islice(iter(self._flow), self._count))
+            # Copies, since a flow may reuse the memory of a datapoint.
+            self._kept = [*map(copy.deepcopy, itertools.islice(iter(self._flow), self._count))]
             positions.put_back()
         return iter(self._kept)
 

@@ -143,6 +143,32 @@ def test_overfitting_learns_random_labels_by_heart(kit, configure):
     assert last.accuracy >= 0.875
 
 
+class Reusing:
+    """Yields its datapoints in one memory."""
+
+    def __init__(self, datapoints):
+        self.datapoints = datapoints
+
+    def __len__(self):
+        return len(self.datapoints)
+
+    def __iter__(self):
+        arrays = [np.empty_like(array) for array in self.datapoints[0]]
+        for datapoint in self.datapoints:
+            for array, value in zip(arrays, datapoint):
+                array[:] = value
+            yield arrays
+
+
+def test_overfitting_keeps_batches_of_a_flow_that_reuses_its_memory(kit, configure):
+    def weights(flow):
+        kept = FinalVariables()
+        SimpleTrainer(overfit_batches(configure(dataflow=flow, callbacks=[kept]), 2)).train()
+        return kept.values
+
+    kit.assert_same(weights(Reusing(kit.line_data(6))), weights(kit.line_data(6)))
+
+
 def test_overfitting_needs_the_flow(configure, kit):
     with pytest.raises(ConfigError, match="Pass the flow itself as dataflow="):
         overfit_batches(configure(data=QueueInput(kit.line_data())))

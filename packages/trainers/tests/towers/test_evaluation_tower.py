@@ -77,9 +77,22 @@ class Unknown:
         return iter(RAGGED)
 
 
+class Reusing:
+    """The same in one memory, at an address from which TensorFlow copies."""
+
+    def __iter__(self):
+        memory = np.zeros(128, np.float32)
+        begin = -memory.ctypes.data % 64 // 4 + 1
+        for x, y in RAGGED:
+            views = memory[begin : begin + len(x)], memory[begin + 20 : begin + 20 + len(y)]
+            views[0][:], views[1][:] = x, y
+            yield list(views)
+
+
 SOURCES = {
     "list": lambda: RAGGED,
     "unknown length": Unknown,
+    "reused memory": Reusing,
     "feed": lambda: FeedInput(RAGGED, infinite=False),
     "queue": lambda: QueueInput(RAGGED, infinite=False),
     "small queue": lambda: QueueInput(Unknown(), capacity=1, infinite=False),
@@ -352,7 +365,7 @@ def test_its_tower_shares_variables_and_does_not_train(kit, configure):
 # ---- on several devices
 
 
-@pytest.mark.parametrize("source", ["list", "unknown length"])
+@pytest.mark.parametrize("source", ["list", "unknown length", "reused memory"])
 @pytest.mark.parametrize("devices", [1, 2, 3, 5])
 def test_several_devices_see_each_datapoint_once_and_in_order(configure, source, devices):
     seen = Seen()

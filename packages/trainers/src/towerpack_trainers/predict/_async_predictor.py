@@ -116,7 +116,7 @@ class MultiThreadAsyncPredictor:
 
         Args:
             datapoint: a list or tuple of one array per input, without the batch axis, or a dict of arrays
-                keyed by the inputs' names.
+                keyed by the inputs' names. The arrays are not copied: change them only after the answer.
             callback: called with the future when it is done, in a thread of this predictor.
 
         Returns:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, final
@@ -291,8 +290,7 @@ class ParallelEvaluation:
         sess = self._towers[0].sess
         calls = [_BatchCall(sess, wanted[:count]) for count in range(len(wanted) + 1)]
         while True:
-            following: Iterator[Any] = (tower.next_feeds() for tower in self._towers)
-            feeds = list(itertools.takewhile(lambda fed: fed is not None, following))
+            feeds = list(self._next_round())
             if feeds:
                 merged = {tensor: value for fed in feeds for tensor, value in fed.items()}
                 for values, batch_size in calls[len(feeds)](merged):
@@ -300,6 +298,16 @@ class ParallelEvaluation:
                     yield values, int(batch_size)
             if len(feeds) < len(self._towers):
                 return
+
+    def _next_round(self) -> Iterator[dict[Any, Any]]:
+        """Yields the feeds of each tower, up to the end of the pass."""
+        for tower in self._towers:
+            feeds = tower.next_feeds()
+            if feeds is None:
+                return
+            if tower is not self._towers[-1]:  # the flow may reuse their memory for the next datapoint
+                feeds = {tensor: np.array(value) for tensor, value in feeds.items()}
+            yield feeds
 
 
 def round_robin(flow: Iterable[Any], count: int) -> list[Iterable[Any]]:
