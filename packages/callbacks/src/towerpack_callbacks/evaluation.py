@@ -219,15 +219,15 @@ class ScalarStats(Inferencer):
         self._examples = 0
 
     def _on_fetches(self, values: list[Any], batch_size: int) -> None:
-        for name, value in zip(self._names, values):
+        sums = self._sums  # an array of a few numbers would take a fifth of the time of a small batch
+        for index, value in enumerate(values):
             # The attribute is read in a tenth of the time of NumPy's function.
             if getattr(value, "ndim", None) != 0 and np.ndim(value) != 0:
                 raise ValueError(
-                    f"ScalarStats takes scalars; tensor {name!r} has shape {np.shape(value)}. "
+                    f"ScalarStats takes scalars; tensor {self._names[index]!r} has shape {np.shape(value)}. "
                     "Reduce it in build_graph, for example by tf.reduce_mean."
                 )
-        # Arrays of a few numbers would take a fifth of the time of a small batch.
-        self._sums = [total + float(value) * batch_size for total, value in zip(self._sums, values)]
+            sums[index] += float(value) * batch_size
         self._examples += batch_size
 
     def _after_inference(self) -> dict[str, float]:
