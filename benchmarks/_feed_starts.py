@@ -68,17 +68,21 @@ def listed() -> list[tuple[str, int]]:
     return found
 
 
-@subject("D", "towerpack")
-def d_ours() -> Run:
+def d_ours(**options: Any) -> Run:
     from towerpack_dataflow import BatchData, MapData
     from towerpack_dataflow.datasets import ImageFolderFiles
 
     def start() -> tuple[Iterator[Any], Callable[[], None]]:
         flow = BatchData(MapData(ImageFolderFiles(FOLDER / "many"), read), BATCH)
-        loader = our_loader(flow, num_workers=WORKERS)
+        loader = our_loader(flow, num_workers=WORKERS, **options)
         return iter(loader), loader.close
 
     return first_batch(start)
+
+
+FORKED = "towerpack, forked workers"
+subject("D", "towerpack")(d_ours)
+subject("D", FORKED)(partial(d_ours, start_method="fork"))
 
 
 class Files:
@@ -159,13 +163,13 @@ def record(index: int) -> dict[str, Any]:
     return {"ids": IDS[index % 1000], "label": index}
 
 
-def e_ours(workers: int) -> Run:
+def e_ours(workers: int, **options: Any) -> Run:
     from towerpack_dataflow import BatchData, DataFromList, MapData
 
     def loader() -> Any:
         flow = BatchData(MapData(DataFromList(range(RECORDS), shuffle=True), record), BATCH)
         flow.seed(1)
-        return our_loader(flow, num_workers=workers)
+        return our_loader(flow, num_workers=workers, **options)
 
     batches = loader()
     next(iter(batches))
@@ -262,6 +266,8 @@ def e_hugging_face(workers: int) -> Run:
 
 for _scenario, _workers in (("E alone", 0), ("E workers", 2)):
     subject(_scenario, "towerpack")(partial(e_ours, _workers))
+    if _workers:
+        subject(_scenario, FORKED)(partial(e_ours, _workers, start_method="fork"))
     subject(_scenario, "torchdata")(partial(e_torchdata, _workers))
     subject(_scenario, "grain")(partial(e_grain, _workers))
     subject(_scenario, "Hugging Face, a stream, at batch 100")(partial(e_hugging_face, _workers))
