@@ -27,6 +27,7 @@ __all__ = [
     "compile_check",
     "component_of",
     "in_order_of",
+    "safe_to_keep",
     "with_batch_size",
 ]
 
@@ -127,10 +128,14 @@ def _compile_component(number: int, component: Component) -> Callable[[Any], Arr
                 raise _wrong_shape(value.shape, exact, label, number)
         elif not fits(value.shape, shape):
             raise _wrong_shape(value.shape, shape, label, number)
-        array: Array = value.copy() if _would_be_shared(value) else value
-        return array
+        return safe_to_keep(value)
 
     return take
+
+
+def safe_to_keep(array: Array) -> Array:
+    """Returns an array, or a copy if TensorFlow would alias memory that may still be modified."""
+    return array.copy() if _would_be_shared(array) else array
 
 
 def fits(shape: tuple[int, ...], declared: Shape) -> bool:

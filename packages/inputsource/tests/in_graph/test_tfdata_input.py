@@ -290,6 +290,22 @@ def test_a_dataset_of_a_flow_resumes_by_reading_again():
     assert run(dataset, 9, state)[0] == whole[6:]
 
 
+@pytest.mark.parametrize("names", [False, True])
+def test_a_flow_may_reuse_memory_that_tensorflow_would_share(names):
+    class Reusing:
+        def __iter__(self):
+            memory = np.zeros(128, np.uint8)
+            begin = -memory.ctypes.data % 64
+            number = memory[begin : begin + 8].view(np.int64)
+            for number[:] in range(4):
+                yield {"n": number} if names else [number]
+
+    spec = tf.TensorSpec([1], tf.int64)
+    dataset = TFDatasetInput.dataflow_to_dataset(Reusing(), {"n": spec} if names else [spec])
+    [batch] = dataset.batch(4)
+    assert (batch["n"] if names else batch[0]).numpy().tolist() == [[0], [1], [2], [3]]
+
+
 @pytest.mark.parametrize("types", [tf.int64, "int64", None])
 def test_the_types_of_a_flow_are_a_list_or_a_dict(types):
     with pytest.raises(

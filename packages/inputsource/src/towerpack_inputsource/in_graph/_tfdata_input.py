@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, final
 
+import numpy as np
 import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 
 from .._errors import CLOSED_TOO_EARLY, NotRunningError
 from .._source import NO_PAUSE, InputSource
 from ..prefetch._one_session import SessionClosedError, SourceHook, close_in_time, session_may_be_closed
+from ..specs import safe_to_keep
 from ._dataset_iterator import DatasetIterator, is_endless
 
 __all__ = ["TFDatasetInput"]
@@ -115,9 +117,15 @@ class TFDatasetInput(InputSource):
         if hasattr(df, "reset_state"):
             df.reset_state()
         lists = not isinstance(types, Mapping)  # tf.data treats a list as one tensor
-        return tf2.data.Dataset.from_generator(
-            lambda: (tuple(datapoint) if lists else datapoint for datapoint in df), output_signature=signature
-        )
+
+        def elements() -> Iterator[Any]:
+            for datapoint in df:
+                if lists:
+                    yield tuple([_safe(value) for value in datapoint])
+                else:
+                    yield {name: _safe(value) for name, value in datapoint.items()}
+
+        return tf2.data.Dataset.from_generator(elements, output_signature=signature)
 
     @property
     def endless(self) -> bool:
@@ -235,6 +243,10 @@ class TFDatasetInput(InputSource):
         self._over = True
         with contextlib.suppress(NotRunningError):
             self._final = self._state()
+
+
+def _safe(value: Any) -> Any:
+    return safe_to_keep(value) if isinstance(value, np.ndarray) else value
 
 
 def _spec_of(kind: Any) -> tf.TensorSpec:
