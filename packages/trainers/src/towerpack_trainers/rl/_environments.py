@@ -234,6 +234,9 @@ class VectorSteps:
         self._steps = 0
         self._sent: np.ndarray | None = None
         self._all_valid = np.ones(envs.num_envs, bool)
+        # Whether each step writes to the same memory, as in gymnasium with copy=False; None until two steps.
+        self._reuses_memory: bool | None = None
+        self._first_received: np.ndarray | None = None
 
     @property
     def resets_by_next_step(self) -> bool:
@@ -281,7 +284,7 @@ class VectorSteps:
             result = self.envs.recv() if hasattr(self.envs, "recv") else self.envs.step(self._sent)
             observation, reward, terminated, truncated, infos = result
         self._sent = None
-        observation, reward = self._checked(observation), self._checked_rewards(reward)
+        observation, reward = self._kept(self._checked(observation)), self._checked_rewards(reward)
         valid = ~self._resets_next if self._resets_next.any() else self._all_valid
         terminated, truncated = self._flags("terminated", terminated), self._flags("truncated", truncated)
         ended = terminated | truncated
@@ -307,7 +310,17 @@ class VectorSteps:
     def _reset(self, **arguments: Any) -> np.ndarray:
         with self._naming("reset before step"):
             observation, _ = self.envs.reset(**arguments)
-        return self._checked(observation)
+        return self._checked(observation).copy()  # the next step may write to it
+
+    def _kept(self, observation: np.ndarray) -> np.ndarray:
+        """Returns an observation that stays unchanged in the next step."""
+        if self._reuses_memory is None:
+            if self._first_received is None:
+                self._first_received = observation
+                return observation.copy()
+            self._reuses_memory = np.may_share_memory(observation, self._first_received)
+            self._first_received = None
+        return observation.copy() if self._reuses_memory else observation
 
     @contextlib.contextmanager
     def _naming(self, call: str) -> Iterator[None]:

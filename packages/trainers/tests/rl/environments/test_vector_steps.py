@@ -113,6 +113,36 @@ def test_groups_equal_one_environment(walks, mode):
     assert calls[:4] == ["send a", "send b", "receive a", "receive b"]
 
 
+class InOneMemory:
+    """Environments that write all observations to one array, as gymnasium's do with `copy=False`."""
+
+    def __init__(self, envs, also_of_reset):
+        self._envs, self._also_of_reset = envs, also_of_reset
+        self._memory = np.zeros([envs.num_envs, 2], np.float32)
+
+    def __getattr__(self, name):
+        return getattr(self._envs, name)
+
+    def reset(self, **arguments):
+        observation, infos = self._envs.reset(**arguments)
+        return self._written(observation) if self._also_of_reset else observation, infos
+
+    def step(self, actions):
+        observation, *others = self._envs.step(actions)
+        return self._written(observation), *others
+
+    def _written(self, observation):
+        self._memory[:] = observation
+        return self._memory
+
+
+@pytest.mark.parametrize("also_of_reset", [False, True])
+@pytest.mark.parametrize("mode", MODES)
+def test_observations_may_be_overwritten_by_the_next_step(walks, mode, also_of_reset):
+    played, expected = Played(InOneMemory(walks(4, mode), also_of_reset)), Played(walks(4, mode))
+    assert played.seen == expected.seen and played.advantages == expected.advantages
+
+
 def test_groups_must_be_equal(walks, discrete):
     other = walks()
     other.single_action_space = discrete(3)
