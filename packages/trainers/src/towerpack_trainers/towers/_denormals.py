@@ -20,8 +20,8 @@ def can_flush_denormals() -> bool:
 def as_in_threads(function: Callable[..., Any]) -> Callable[..., Any]:
     """Returns a function that calls `function` in the floating-point environment of TensorFlow's threads.
 
-    A session call in the calling thread then has the same results as in those threads. It takes two
-    microseconds more. On systems with another environment than Linux's, `function` is returned.
+    A session call in the calling thread then has the same results as in those threads. It takes a
+    microsecond more. On systems with another environment than Linux's, `function` is returned.
     """
     known = _known_environment()
     if known is None:
@@ -58,7 +58,7 @@ def _known_environment() -> _KnownEnvironment | None:
     if sys.platform != "linux" or platform.machine() not in _LAYOUTS:
         return None
     words, control, bits = _LAYOUTS[platform.machine()]
-    library = ctypes.CDLL(None)
+    library = ctypes.PyDLL(None)  # keeps the interpreter's lock, since these calls do not wait
     before, flushing = (ctypes.c_uint32 * words)(), (ctypes.c_uint32 * words)()
     library.fegetenv(before)
     library.fesetenv(_DEFAULT)
