@@ -834,6 +834,14 @@ def test_a_stream_with_a_wrong_length(workers, length):
         list(loader)
 
 
+def test_a_live_flow_with_a_length_repeats_nothing_after_a_state_is_loaded():
+    loader = DataLoader(DataFromIterable([[np.arange(2)]] * 4, live=True))
+    batches = iter(loader)
+    next(batches)
+    loader.load_state_dict(loader.state_dict())
+    assert len(list(loader)) == 4  # without a warning about the length
+
+
 def at_five(datapoint):
     if datapoint[0] == 5:
         os.kill(os.getpid(), signal.SIGKILL)

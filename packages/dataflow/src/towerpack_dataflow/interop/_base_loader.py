@@ -297,8 +297,9 @@ class BaseLoader(ABC):
         """Yields the batches of a pass; returns their number."""
         pipeline = self._current()
         expected = known_length(pipeline.share)
-        if expected is not None and not self._started:
-            expected -= position_of(pipeline.runner).index
+        position = position_of(pipeline.runner)
+        if expected is not None and not position.started:
+            expected -= position.index
         self._started, self._resumed = True, False
         count = 0
         for batch in self._ahead(pipeline) if self._reads_ahead else self._on_demand(pipeline):
