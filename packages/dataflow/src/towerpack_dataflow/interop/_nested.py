@@ -17,7 +17,7 @@ from ..flow._node import DROPPED, Effect
 from ..flow._user_code import origin_of_errors, record_origin
 from ..operators._proxy_flow import ProxyDataFlow
 
-__all__ = ["NestedBatchData", "PlainArrays", "joined", "leaves", "mapped"]
+__all__ = ["NestedBatchData", "PlainArrays", "joined", "leaves", "mapped", "refused"]
 
 
 def mapped(value: Any, function: Callable[[Any, tuple[Any, ...]], Any], path: tuple[Any, ...] = ()) -> Any:
@@ -36,6 +36,11 @@ def mapped(value: Any, function: Callable[[Any, tuple[Any, ...]], Any], path: tu
         parts = [mapped(part, function, (*path, place)) for place, part in enumerate(value)]
         return assembled(type(value), (), parts)
     return function(value, path)
+
+
+def refused(path: tuple[Any, ...], problem: str) -> ComponentError:
+    """Returns the error for a leaf that a framework or a worker cannot take."""
+    return ComponentError(f"component {'.'.join(map(str, path)) or 'of the datapoint'} is {problem}")
 
 
 def leaves(value: Any, found: list[Any], path: tuple[Any, ...] = ()) -> Any:
@@ -179,9 +184,10 @@ def _array_of(value: Any, path: tuple[Any, ...]) -> Any:
         return value
     if value.device.type != "cpu" or value.layout is not torch.strided or value.is_quantized:
         place = value.device if value.device.type != "cpu" else "the CPU, but not dense"
-        raise ComponentError(
-            f"component {'.'.join(map(str, path)) or 'of the datapoint'} is a tensor on {place}. Workers "
-            "exchange dense tensors on the CPU: return x.cpu(), and let the loader copy batches with device="
+        raise refused(
+            path,
+            f"a tensor on {place}. Workers exchange dense tensors on the CPU: return x.cpu(), and let the "
+            "loader copy batches with device=",
         )
     if value.requires_grad or (value.dtype.itemsize < 2 and value.dtype.is_floating_point):
         return value  # it is sent as PyTorch pickles it

@@ -11,9 +11,9 @@ from typing import Any, final
 import numpy as np
 
 from .. import _argument_checks as arguments
-from .._errors import ArgumentTypeError, ComponentError
+from .._errors import ArgumentTypeError
 from ._base_loader import BaseLoader, LoaderOptions
-from ._nested import PlainArrays, mapped
+from ._nested import PlainArrays, mapped, refused
 from ._source_of import batched_source
 
 try:
@@ -141,14 +141,14 @@ def _jax_array(value: Any, path: tuple[Any, ...], sharding: Any) -> Any:
     if not isinstance(value, np.ndarray) or value.dtype.kind in _TEXT:
         return value
     if isinstance(value, np.ma.MaskedArray):
-        raise _refused(path, "a masked array; use x.filled(0) in a MapDataComponent below")
+        raise refused(path, "a masked array; use x.filled(0) in a MapDataComponent below")
     value = _narrow(value, path)
     try:
         if sharding is None:
             return jax.device_put(value)
         return jax.make_array_from_process_local_data(sharding, value)
     except (AssertionError, TypeError, ValueError) as error:  # JAX asserts that a sharding fits
-        raise _refused(
+        raise refused(
             path,
             f"an array of {value.dtype} with shape {value.shape}, which JAX refuses: {error}. A smaller "
             "last batch does not fit a sharding: use drop_last=True, or BatchData without remainder",
@@ -164,13 +164,9 @@ def _narrow(value: np.ndarray, path: tuple[Any, ...]) -> np.ndarray:
         return value
     narrow: np.ndarray = value.astype(_NARROW[dtype.kind])
     if dtype.kind in "iu" and not np.array_equal(narrow, value):
-        raise _refused(
+        raise refused(
             path,
             f"an array of {dtype} with numbers beyond 32 bits, which JAX would change; set "
             'jax.config.update("jax_enable_x64", True)',
         )
     return narrow
-
-
-def _refused(path: tuple[Any, ...], problem: str) -> ComponentError:
-    return ComponentError(f"component {'.'.join(map(str, path)) or 'of the datapoint'} is {problem}")

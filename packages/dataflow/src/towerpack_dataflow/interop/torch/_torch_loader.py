@@ -10,9 +10,9 @@ import numpy as np
 import torch
 
 from ... import _argument_checks as arguments
-from ..._errors import ArgumentError, ComponentError
+from ..._errors import ArgumentError
 from .._base_loader import BaseLoader, LoaderOptions
-from .._nested import PlainArrays, mapped
+from .._nested import PlainArrays, mapped, refused
 from .._source_of import batched_source
 from ._torch_dataset import rank_and_world_size
 
@@ -48,7 +48,7 @@ def tensor_of(value: Any, path: tuple[Any, ...]) -> Any:
         integer, wanted = _BY_NAME[dtype.name]
         return tensor_of(value.view(integer), path).view(wanted)
     if isinstance(value, np.ma.MaskedArray):
-        raise _refused(value, path, "a masked array; use x.filled(0) in a MapDataComponent below")
+        raise refused(path, "a masked array; use x.filled(0) in a MapDataComponent below")
     if not dtype.isnative:
         value = value.astype(dtype.newbyteorder("="))
     elif not value.flags.writeable or any(stride < 0 for stride in value.strides):
@@ -56,16 +56,11 @@ def tensor_of(value: Any, path: tuple[Any, ...]) -> Any:
     try:
         return torch.from_numpy(value)
     except TypeError:
-        raise _refused(
-            value,
+        raise refused(
             path,
             f"an array of {dtype}, and PyTorch has no such dtype; convert it to numbers in a "
             "MapDataComponent below",
         ) from None
-
-
-def _refused(value: Any, path: tuple[Any, ...], problem: str) -> ComponentError:
-    return ComponentError(f"component {'.'.join(map(str, path)) or 'of the datapoint'} is {problem}")
 
 
 @final
