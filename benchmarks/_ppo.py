@@ -1,6 +1,6 @@
-"""PPO on a vectorised CartPole: this project's trainer, and Stable-Baselines3's.
+"""PPO on a vectorised CartPole: this project's trainer, Stable-Baselines3's and rlox's.
 
-Imported by the process of each subject, in which TensorFlow and PyTorch choose their threads. Both have two
+Imported by the process of each subject, in which TensorFlow and PyTorch choose their threads. All have two
 networks of 2 x 64 units with tanh, for the policy and for values, Adam, advantages normalised in each batch,
 and gradients clipped to a norm of 0.5, the defaults of Stable-Baselines3.
 """
@@ -176,6 +176,51 @@ def stable_baselines(setting: Setting, threads: int | None) -> Callable[[], Spee
         return Speed(
             env_steps / (time.perf_counter() - begin), setting.iterations * setting.updates / model.learning
         )
+
+    run()
+    return run
+
+
+def rlox_ppo(setting: Setting) -> Callable[[], Speed]:
+    """rlox's trainer, with environments and advantages in Rust; a call measures the next rollouts."""
+    import torch
+    from rlox.algorithms.ppo import PPO
+
+    torch.set_num_threads(1)
+    model = PPO(
+        "CartPole-v1",
+        n_envs=ENVS,
+        n_steps=setting.steps,
+        n_epochs=setting.epochs,
+        batch_size=setting.batch,
+        learning_rate=RATE,
+        max_grad_norm=NORM,
+        gamma=setting.gamma,
+        gae_lambda=setting.lam,
+        ent_coef=0.0,
+        clip_vloss=False,
+        anneal_lr=False,
+    )
+    env_steps = setting.iterations * setting.env_steps
+    collect = model.collector.collect
+    acting = 0.0
+
+    def timed(*arguments: Any, **options: Any) -> Any:
+        nonlocal acting
+        begin = time.perf_counter()
+        try:
+            return collect(*arguments, **options)
+        finally:
+            acting += time.perf_counter() - begin
+
+    model.collector.collect = timed
+
+    def run() -> Speed:
+        nonlocal acting
+        acting, begin = 0.0, time.perf_counter()
+        model.train(env_steps)
+        seconds = time.perf_counter() - begin
+        return Speed(env_steps / seconds, setting.iterations * setting.updates / (seconds - acting))
 
     run()
     return run

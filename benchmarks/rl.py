@@ -1,11 +1,11 @@
-"""Agents: PPO compared with Stable-Baselines3, DQN's updates, and acting in Atari games with its two parts.
+"""Agents: PPO compared with other trainers, DQN's updates, and acting in Atari games with its two parts.
 
     python benchmarks/rl.py [--smoke]
 
-PPO trains with the same networks and batch sizes on the same vectorised CartPole. "Update alone" is what is
-left of a training without acting: drawing minibatches, and learning from them. Each subject has a process of
-its own, with one thread for each op, a trainer's default; Stable-Baselines3 is judged in the faster of two
-ways, with one thread and with as many as PyTorch chooses.
+PPO trains with the same networks and batch sizes on the same vectorised CartPole; that of rlox is in Rust.
+"Update alone" is what is left of a training without acting: drawing minibatches, and learning from them.
+Each subject has a process of its own, with one thread for each op, a trainer's default; Stable-Baselines3 is
+judged in the faster of two ways, with one thread and with as many as PyTorch chooses.
 
 An agent that acts waits for the environments and for the policy in turn, so the two alone say what is left
 for everything else. All are measured in one process, with the environments' threads the same.
@@ -27,20 +27,22 @@ import _rounds
 import _verdicts
 
 ROUNDS = _rounds.shorter(3)
-OURS, PEER = "PPOTrainer", "Stable-Baselines3"
+OURS, PEER, RUST = "PPOTrainer", "Stable-Baselines3", "rlox"
 MEMORY, HELD = "DQNTrainer, batches of a memory", "SimpleTrainer, a held batch"
 THREADS = {f"{PEER}, one thread": 1, f"{PEER}, all threads": None}
 
 
 @contextlib.contextmanager
 def subjects(setting: _ppo.Setting) -> Iterator[dict[str, _processes.Function]]:
-    """Both trainers, in new processes."""
+    """All trainers, in new processes."""
     makers: dict[str, _processes.Maker] = {OURS: functools.partial(_ppo.trainer, setting)}
     if find_spec("stable_baselines3") is not None:
         makers |= {
             name: functools.partial(_ppo.stable_baselines, setting, threads)
             for name, threads in THREADS.items()
         }
+    if find_spec("rlox") is not None:
+        makers[RUST] = functools.partial(_ppo.rlox_ppo, setting)
     with _processes.running(makers) as functions:
         yield functions
 
@@ -62,6 +64,10 @@ def learning(setting: _ppo.Setting, verdicts: _verdicts.Verdicts) -> None:
             fastest = max(peers, key=lambda name: median(found[name]))
             ratio = _rounds.ratios(found[OURS], found[fastest])
             verdicts.at_least(f"{setting.name}: {what}, {OURS} / {fastest}", ratio, limit)
+        if RUST in found:
+            verdicts.at_least(
+                f"{setting.name}: {what}, {OURS} / {RUST}", _rounds.ratios(found[OURS], found[RUST]), 1
+            )
 
 
 def acting(verdicts: _verdicts.Verdicts) -> None:
