@@ -7,7 +7,6 @@ Imported by the process of each subject, in which TensorFlow chooses its threads
 from __future__ import annotations
 
 import tempfile
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -26,21 +25,19 @@ def settings() -> Any:
     from towerpack_trainers.rl import DQNSettings
 
     use = DQNSettings.of(ENV)
-    iterations = ITERATIONS * EPOCHS
-    first = -(-use.learning_starts // use.environments)
-    return attrs.evolve(
-        use, steps=use.environments, env_steps=use.environments * (first + iterations), updates=use.updates
-    )
+    return attrs.evolve(use, steps=use.environments)
 
 
 def from_memory() -> Callable[[], float]:
     """`DQNTrainer`: updates per second, with acting."""
+    from _trainer_epochs import EpochEnds
+
     from towerpack_trainers.rl import DQNTrainer
 
     use = settings()
 
     def run() -> float:
-        watch = _ends()
+        watch = EpochEnds()
         with tempfile.TemporaryDirectory() as log_dir, on_screen():
             options = {"log_dir": log_dir, "callbacks": [watch], "max_epoch": EPOCHS}
             steps = ITERATIONS * use.updates
@@ -56,6 +53,7 @@ def from_memory() -> Callable[[], float]:
 def held() -> Callable[[], float]:
     """The same updates by `SimpleTrainer`, all on one batch in the graph."""
     import tensorflow.compat.v1 as tf
+    from _trainer_epochs import EpochEnds
 
     from towerpack_inputsource import TensorInput
     from towerpack_trainers import SimpleTrainer, TrainConfig
@@ -80,7 +78,7 @@ def held() -> Callable[[], float]:
         ]
 
     def run() -> float:
-        watch = _ends()
+        watch = EpochEnds()
         with tempfile.TemporaryDirectory() as log_dir, on_screen():
             config = TrainConfig(
                 model=model,
@@ -94,20 +92,6 @@ def held() -> Callable[[], float]:
         return _rate(watch, use)
 
     return run
-
-
-def _ends() -> Any:
-    """Notes when epochs end, with the data of the next one made."""
-    from towerpack_callbacks import Callback
-
-    class Ends(Callback):
-        def __init__(self) -> None:
-            self.times: list[float] = []
-
-        def _trigger_epoch(self) -> None:
-            self.times.append(time.perf_counter())
-
-    return Ends()
 
 
 def _rate(ends: Any, use: Any) -> float:

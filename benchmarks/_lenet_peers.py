@@ -1,30 +1,19 @@
 """The LeNet of benchmarks/digits.py in JAX and PyTorch, each in several ways, on shuffled batches of arrays.
 
-Adam is written by hand in JAX, where optimizers are packages of others. The weight decay of PyTorch's Adam
-adds the gradient of the same penalty.
+The weight decay of PyTorch's Adam adds the gradient of the penalty of the others.
 """
 
 from __future__ import annotations
 
 import functools
 import importlib.util
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 from _lenet import BATCH, EPOCHS, STEPS, WEIGHTS, Measured, examples, timed
+from _loop_flows import RATE, batches
 
-RATE, DECAY = 1e-3, 1e-5  # the gradient of the penalty is DECAY times the weights
-
-
-def batches() -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Shuffled batches without end, gathered with NumPy."""
-    images, labels = examples()
-    draw = np.random.default_rng(1)
-    while True:
-        order = draw.permutation(len(images))
-        for start in range(0, len(images) - BATCH + 1, BATCH):
-            chosen = order[start : start + BATCH]
-            yield images[chosen], labels[chosen]
+DECAY = 1e-5  # the gradient of the penalty is DECAY times the weights
 
 
 def jax_lenet(scan: bool = False, products: bool = False) -> Callable[[], Measured]:
@@ -36,14 +25,11 @@ def jax_lenet(scan: bool = False, products: bool = False) -> Callable[[], Measur
     """
     import jax
     import jax.numpy as jnp
+    from _jax_adam import begin, epoch_in_scan, updated
 
     shapes = (3, 3, 1, 32), (32,), (3, 3, 32, 32), (32,), (3, 3, 32, 32), (32,)
     shapes += (128, 512), (512,), (512, 10), (10,)
     assert sum(map(np.prod, shapes)) == WEIGHTS
-
-    def weights():
-        draw = np.random.default_rng(1)
-        return [jnp.asarray(0.1 * draw.normal(size=shape), jnp.float32) for shape in shapes]
 
     def convolution(x, w, b):
         if not products:
@@ -75,35 +61,21 @@ def jax_lenet(scan: bool = False, products: bool = False) -> Callable[[], Measur
         return jnp.mean(losses) + DECAY / 2 * (jnp.sum(w3**2) + jnp.sum(w4**2))
 
     def step(state, batch):
-        values, first, second, number, key = state
+        adam, key = state
         key, noise = jax.random.split(key)
-        gradients = jax.grad(cost)(values, *batch, noise)
-        number = number + 1
-        first = [0.9 * m + 0.1 * g for m, g in zip(first, gradients)]
-        second = [0.999 * v + 0.001 * g * g for v, g in zip(second, gradients)]
-        rate = RATE * jnp.sqrt(1 - 0.999**number) / (1 - 0.9**number)
-        values = [w - rate * m / (jnp.sqrt(v) + 1e-8) for w, m, v in zip(values, first, second)]
-        return (values, first, second, number, key), None
+        return updated(adam, jax.grad(cost)(adam[0], *batch, noise)), key
 
-    # Separate arrays for both moments: the same one cannot be donated twice.
-    first, second = ([jnp.zeros_like(value) for value in weights()] for _ in range(2))
-    state = weights(), first, second, jnp.float32(0), jax.random.key(0)
-    one = jax.jit(lambda state, *batch: step(state, batch)[0], donate_argnums=0)
-    images, labels = map(jnp.asarray, examples())
-    calls = len(images) // BATCH
-
-    @functools.partial(jax.jit, donate_argnums=0)
-    def whole(state, order):
-        return jax.lax.scan(lambda state, rows: step(state, (images[rows], labels[rows])), state, order)[0]
-
-    data, draw = batches(), np.random.default_rng(1)
+    state = begin(shapes), jax.random.key(0)
+    one = jax.jit(lambda state, *batch: step(state, batch), donate_argnums=0)
+    whole = epoch_in_scan(step, *examples(), BATCH)
+    calls, data = len(examples()[0]) // BATCH, batches(*examples())
 
     def epoch() -> int:
         nonlocal state
+        passes = max(1, STEPS // calls)
         if scan:
-            passes = max(1, STEPS // calls)
             for _ in range(passes):
-                state = whole(state, draw.permutation(len(images))[: calls * BATCH].reshape(calls, BATCH))
+                state = whole(state)
         else:
             for _ in range(STEPS):
                 state = one(state, *next(data))
@@ -135,7 +107,7 @@ def torch_lenet(channels_last: bool = False, compiled: bool = False) -> Callable
     optimizer = torch.optim.Adam(groups, RATE, fused=True)
     cost = lambda images, labels: nn.functional.cross_entropy(model(images), labels)  # noqa: E731
     cost = torch.compile(cost) if compiled else cost
-    data = batches()
+    data = batches(*examples())
 
     def epoch() -> int:
         for _ in range(STEPS):

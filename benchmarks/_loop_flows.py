@@ -6,7 +6,6 @@ the clock, and of the processor.
 
 from __future__ import annotations
 
-import functools
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -41,13 +40,12 @@ def examples() -> tuple[np.ndarray, np.ndarray]:
     return images, draw.integers(0, CLASSES, EXAMPLES).astype(np.int32)
 
 
-def batches() -> Iterator[list[np.ndarray]]:
+def batches(images: np.ndarray, labels: np.ndarray) -> Iterator[list[np.ndarray]]:
     """Shuffled batches without end, gathered with NumPy: what peers are fed."""
-    images, labels = examples()
     draw = np.random.default_rng(1)
     while True:
-        order = draw.permutation(EXAMPLES)
-        for start in range(0, EXAMPLES - BATCH + 1, BATCH):
+        order = draw.permutation(len(images))
+        for start in range(0, len(images) - BATCH + 1, BATCH):
             chosen = order[start : start + BATCH]
             yield [images[chosen], labels[chosen]]
 
@@ -181,14 +179,12 @@ def our_flows() -> dict[str, Callable[[], Times]]:
 
 
 def jax_loops() -> dict[str, Callable[[], Times]]:
-    """JAX on the processor: Adam by hand, since its optimizers are packages of others."""
+    """JAX on the processor."""
     import jax
     import jax.numpy as jnp
+    from _jax_adam import begin, epoch_in_scan, updated
 
-    def weights():
-        draw = np.random.default_rng(1)
-        shapes = (INPUTS, HIDDEN), (HIDDEN,), (HIDDEN, CLASSES), (CLASSES,)
-        return [jnp.asarray(0.1 * draw.normal(size=shape), jnp.float32) for shape in shapes]
+    shapes = (INPUTS, HIDDEN), (HIDDEN,), (HIDDEN, CLASSES), (CLASSES,)
 
     def cost(values, x, y):
         w0, b0, w1, b1 = values
@@ -196,23 +192,11 @@ def jax_loops() -> dict[str, Callable[[], Times]]:
         return -jnp.mean(jnp.take_along_axis(jax.nn.log_softmax(logits), y[:, None], 1))
 
     def step(state, batch):
-        values, first, second, number = state
-        gradients = jax.grad(cost)(values, *batch)
-        number = number + 1
-        first = [0.9 * m + 0.1 * g for m, g in zip(first, gradients)]
-        second = [0.999 * v + 0.001 * g * g for v, g in zip(second, gradients)]
-        rate = RATE * jnp.sqrt(1 - 0.999**number) / (1 - 0.9**number)
-        values = [w - rate * m / (jnp.sqrt(v) + 1e-8) for w, m, v in zip(values, first, second)]
-        return (values, first, second, number), None
-
-    def begin():
-        # Separate arrays for both moments: the same one cannot be donated twice.
-        first, second = ([jnp.zeros_like(value) for value in weights()] for _ in range(2))
-        return weights(), first, second, jnp.float32(0)
+        return updated(state, jax.grad(cost)(state[0], *batch))
 
     def single() -> Times:
-        call = jax.jit(lambda state, x, y: step(state, (x, y))[0], donate_argnums=0)
-        state, data = begin(), batches()
+        call = jax.jit(lambda state, *batch: step(state, batch), donate_argnums=0)
+        state, data = begin(shapes), batches(*examples())
 
         def epoch() -> None:
             nonlocal state
@@ -223,22 +207,14 @@ def jax_loops() -> dict[str, Callable[[], Times]]:
         return timed(epoch)
 
     def scanned() -> Times:
-        images, labels = map(jnp.asarray, examples())
+        whole, state = epoch_in_scan(step, *examples(), BATCH), begin(shapes)
         calls = EXAMPLES // BATCH
-
-        @functools.partial(jax.jit, donate_argnums=0)
-        def whole(state, order):
-            return jax.lax.scan(lambda state, rows: step(state, (images[rows], labels[rows])), state, order)[
-                0
-            ]
-
-        state, draw = begin(), np.random.default_rng(1)
         passes = max(1, STEPS // calls)
 
         def epoch() -> None:
             nonlocal state
             for _ in range(passes):
-                state = whole(state, draw.permutation(EXAMPLES)[: calls * BATCH].reshape(calls, BATCH))
+                state = whole(state)
             jax.block_until_ready(state)
 
         return timed(epoch, passes * calls)
@@ -257,7 +233,7 @@ def torch_loops() -> dict[str, Callable[[], Times]]:
             torch.nn.Linear(INPUTS, HIDDEN), torch.nn.ReLU(), torch.nn.Linear(HIDDEN, CLASSES)
         )
         optimizer = torch.optim.Adam(model.parameters(), RATE, fused=True)
-        data = batches()
+        data = batches(*examples())
 
         def epoch() -> None:
             for _ in range(STEPS):

@@ -80,8 +80,8 @@ def cartpole() -> Any:
 def trainer(setting: Setting) -> Callable[[], Speed]:
     """The code of a user, with default callbacks and monitors. Each call starts a new training."""
     import tensorflow.compat.v1 as tf
+    from _trainer_epochs import EpochEnds
 
-    from towerpack_callbacks import Callback
     from towerpack_dataflow.replay import RolloutBuffer
     from towerpack_layers import FullyConnected
     from towerpack_trainers import TrainConfig
@@ -102,14 +102,8 @@ def trainer(setting: Setting) -> Callable[[], Speed]:
         def optimizer(self) -> Any:
             return apply_grad_processors(tf.train.AdamOptimizer(RATE, epsilon=1e-5), [GlobalNormClip(NORM)])
 
-    class Watch(Callback):
-        """Notes when epochs end, with the data of the next one made, and the share of learning."""
-
-        def __init__(self) -> None:
-            self.ends: list[float] = []
-
-        def _trigger_epoch(self) -> None:
-            self.ends.append(time.perf_counter())
+    class Watch(EpochEnds):
+        """Also notes the share of learning."""
 
         def _after_train(self) -> None:
             self.learning = [share for _, share in self.trainer.monitors.get_history("learner_share")]
@@ -128,7 +122,7 @@ def trainer(setting: Setting) -> Callable[[], Speed]:
                 log_dir=log_dir,
             )
             PPOTrainer(config, envs, rollout, batch_size=setting.batch, epochs=setting.epochs).train()
-        seconds = (watch.ends[-1] - watch.ends[0]) / (EPOCHS - 1)
+        seconds = (watch.times[-1] - watch.times[0]) / (EPOCHS - 1)
         learning = float(np.mean(watch.learning[1:]))
         return Speed(setting.iterations * setting.env_steps / seconds, updates / (learning * seconds))
 

@@ -21,3 +21,13 @@ class EpochTimes(Callback):
         wall, cpu = self._start
         self.seconds.append(time.perf_counter() - wall)
         self.processor.append(time.process_time() - cpu)
+
+
+class EpochEnds(Callback):
+    """Notes when epochs end, with the data of the next one made."""
+
+    def __init__(self) -> None:
+        self.times: list[float] = []
+
+    def _trigger_epoch(self) -> None:
+        self.times.append(time.perf_counter())
