@@ -44,7 +44,7 @@ class FlowInput(InputSource):
         return self.infinite or is_endless(self._flow)
 
     def size(self) -> int | None:
-        """Returns the number of dequeues in one pass, or None if the flow has no length."""
+        """Returns the number of datapoints in one pass, or None if the flow has no length."""
         return flow_size(self._flow)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

@@ -178,16 +178,16 @@ class StackedInput:
 
 
 def copies_for_loop(
-    done: tf.Operation, suit: Callable[[Sequence[tf.Operation]], bool]
+    done: tf.Operation, is_suitable: Callable[[Sequence[tf.Operation]], bool]
 ) -> tuple[StepCopies, StackedInput | None] | None:
-    """Prepares copies of a step for a loop on a CPU; returns None if the step or the machine does not suit.
+    """Prepares copies of a step for a loop on a CPU; returns None if step or machine are not suitable.
 
     With GPUs, the host runs ahead of the steps anyway, and building a loop makes TensorFlow allocate GPU
     memory before a session can set limits.
 
     Args:
         done: the op of the step.
-        suit: takes the ops of the copies; returns whether a loop may run them.
+        is_suitable: takes the ops of the copies; returns whether a loop may run them.
 
     Returns:
         The copies, and the input that they take; None if each takes its datapoint.
@@ -199,7 +199,7 @@ def copies_for_loop(
         stacked = StackedInput.of(copies.ops)
         if stacked is not None:
             copies = StepCopies([done], stacked.replaced)
-        if not suit(copies.ops):
+        if not is_suitable(copies.ops):
             return None
         copies.prepare()
     except ConfigError:
