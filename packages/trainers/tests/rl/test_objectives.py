@@ -50,6 +50,21 @@ def test_the_cost_of_ppo_is_that_of_the_paper(case, normalize):
     assert cost_of(objective, logits, value, batch) == pytest.approx(expected, rel=1e-4)
 
 
+def test_the_gradient_of_ppo_is_that_of_the_paper(case):
+    logits, _, batch, _ = case
+    with tf.Graph().as_default(), tf.Session() as session:
+        policy, value = tf.constant(logits), tf.zeros([SIZE])
+        cost = PPOObjective(value=0, normalize=False).cost(Categorical(policy), value, batch)
+        chosen = tf.gather(tf.nn.log_softmax(policy), batch.action, batch_dims=1)
+        ratio = tf.exp(chosen - batch.old_log_probability)
+        clipped = tf.clip_by_value(ratio, 0.8, 1.2)
+        paper = -tf.reduce_mean(tf.minimum(ratio * batch.advantage, clipped * batch.advantage))
+        found, expected = session.run([tf.gradients(cost, policy)[0], tf.gradients(paper, policy)[0]])
+    unused = (expected == 0).all(1)
+    assert unused.any() and not unused.all()
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-7)
+
+
 def test_the_cost_of_a2c_is_that_of_the_paper(case):
     logits, value, batch, logs = case
     chosen, of_values, entropy = shared(logs, value, batch)

@@ -110,7 +110,7 @@ def _array(name: str, value: Any, spec: ArraySpec, lead: tuple[int, ...]) -> np.
             f"{name} has shape {lead + spec.shape}; received {array.shape}. "
             "The memory was created for other arrays, or a batch axis is missing"
         )
-    if not castable(array.dtype, spec.dtype):
+    if array.dtype != spec.dtype and not castable(array.dtype, spec.dtype):
         raise ArgumentTypeError(
             f"{name} has dtype {spec.dtype}; received {array.dtype}, which does not convert to it. "
             "Convert it, or create the memory for that dtype"
@@ -153,8 +153,11 @@ def numbers(name: str, value: Any, lead: tuple[int, ...]) -> np.ndarray:
         ArgumentError: the shape differs.
         ArgumentTypeError: the values are not real numbers.
     """
+    array = _array(name, value, _NUMBER, lead)
+    if array.dtype == _NUMBER.dtype:
+        return array
     with np.errstate(all="ignore"):
-        return _array(name, value, _NUMBER, lead).astype(np.float32, copy=False)
+        return array.astype(_NUMBER.dtype)
 
 
 def rewards(name: str, value: Any, lead: tuple[int, ...]) -> np.ndarray:

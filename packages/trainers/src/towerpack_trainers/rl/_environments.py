@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, final
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, NoReturn, final
 
 import numpy as np
 
@@ -80,7 +79,7 @@ class FinishedEpisodes:
         lengths = self._lengths[first : first + len(reward)]
         totals += reward * valid
         lengths += valid
-        if ended.any():
+        if np.count_nonzero(ended):
             for number in np.flatnonzero(ended & valid):
                 self.add(Episode(float(totals[number]), int(lengths[number])))
             totals[ended] = 0
@@ -269,8 +268,10 @@ class VectorSteps:
         actions = self._action.for_environment(actions)
         self._steps += 1
         if hasattr(self.envs, "send"):
-            with self._naming("step"):
+            try:
                 self.envs.send(actions)
+            except Exception as error:
+                self._raise_named(error, "step")
         self._sent = actions
 
     def receive(self) -> Transitions:
@@ -280,12 +281,14 @@ class VectorSteps:
             EnvironmentStepError: an environment failed, or returned an invalid value.
         """
         assert self._sent is not None
-        with self._naming("step"):
+        try:
             result = self.envs.recv() if hasattr(self.envs, "recv") else self.envs.step(self._sent)
             observation, reward, terminated, truncated, infos = result
+        except Exception as error:
+            self._raise_named(error, "step")
         self._sent = None
         observation, reward = self._kept(self._checked(observation)), self._checked_rewards(reward)
-        valid = ~self._resets_next if self._resets_next.any() else self._all_valid
+        valid = ~self._resets_next if np.count_nonzero(self._resets_next) else self._all_valid
         terminated, truncated = self._flags("terminated", terminated), self._flags("truncated", truncated)
         ended = terminated | truncated
         self.episodes.count(reward, ended, valid, self._first)
@@ -308,8 +311,10 @@ class VectorSteps:
         self.observation, self._resets_next = arrays["observation"], arrays["resets_next"]
 
     def _reset(self, **arguments: Any) -> np.ndarray:
-        with self._naming("reset before step"):
+        try:
             observation, _ = self.envs.reset(**arguments)
+        except Exception as error:
+            self._raise_named(error, "reset before step")
         return self._checked(observation).copy()  # the next step may write to it
 
     def _kept(self, observation: np.ndarray) -> np.ndarray:
@@ -322,21 +327,17 @@ class VectorSteps:
             self._first_received = None
         return observation.copy() if self._reuses_memory else observation
 
-    @contextlib.contextmanager
-    def _naming(self, call: str) -> Iterator[None]:
-        """Adds the step to errors of the environments, unless the error already names it."""
-        try:
-            yield
-        except Exception as error:
-            if type(error).__module__.startswith("towerpack_"):
-                raise
-            number = max(self._steps, 1)
-            count, kind = self.envs.num_envs, type(self.envs).__name__
-            which = f"environment {self._first}" if count == 1 else f"one of {count} environments"
-            raise EnvironmentStepError(
-                f"{which.capitalize()} of {kind} failed in {call} {number}: {type(error).__name__}: {error}"
-                f"{'' if count == 1 else '. Use towerpack_dataflow.envs.ProcessVectorEnv to see which one.'}"
-            ) from error
+    def _raise_named(self, error: Exception, call: str) -> NoReturn:
+        """Adds the step to an error of the environments, unless the error already names it."""
+        if type(error).__module__.startswith("towerpack_"):
+            raise error
+        number = max(self._steps, 1)
+        count, kind = self.envs.num_envs, type(self.envs).__name__
+        which = f"environment {self._first}" if count == 1 else f"one of {count} environments"
+        raise EnvironmentStepError(
+            f"{which.capitalize()} of {kind} failed in {call} {number}: {type(error).__name__}: {error}"
+            f"{'' if count == 1 else '. Use towerpack_dataflow.envs.ProcessVectorEnv to see which one.'}"
+        ) from error
 
     def _last_observations(self, observation: np.ndarray, ended: np.ndarray, infos: Any) -> np.ndarray:
         if self.mode == "DISABLED":
@@ -355,7 +356,8 @@ class VectorSteps:
 
     def _checked(self, observation: Any) -> np.ndarray:
         array = np.asarray(observation)
-        if array.shape != self._shape or not np.can_cast(array.dtype, self._dtype, "same_kind"):
+        fits = array.dtype == self._dtype or np.can_cast(array.dtype, self._dtype, "same_kind")
+        if array.shape != self._shape or not fits:
             raise EnvironmentStepError(
                 f"Step {self._steps}: the environments returned observations of shape {array.shape} and "
                 f"dtype {array.dtype}; their spaces declare {self._shape} and {self._dtype}."
@@ -369,7 +371,7 @@ class VectorSteps:
                 f"Step {self._steps}: the environments returned rewards of shape {array.shape}; expected one "
                 f"for each of {self.envs.num_envs} environments."
             )
-        if not np.isfinite(array).all():
+        if np.count_nonzero(np.isfinite(array)) < array.size:  # faster than `all` for few environments
             number = int(np.argmin(np.isfinite(array)))
             raise EnvironmentStepError(
                 f"Environment {self._first + number}, step {self._steps}: the reward is {array[number]}; "

@@ -89,10 +89,11 @@ class PPOObjective(PolicyObjective):
         """Returns the cost."""
         advantage = _normalized(batch.advantage) if self.normalize else batch.advantage
         ratio = tf.exp(distribution.log_probability(batch.action) - batch.old_log_probability)
-        clipped = tf.clip_by_value(ratio, 1 - self.clip, 1 + self.clip)
-        policy = _mean(-tf.minimum(ratio * advantage, clipped * advantage), "policy_cost")
-        clipped_share = _mean(tf.cast(tf.abs(ratio - 1) > self.clip, tf.float32), "clipped_share")
-        add_moving_summary(clipped_share)
+        # A clipped ratio has no gradient, and one within the limits is never chosen as such.
+        clipped = tf.stop_gradient(tf.clip_by_value(ratio, 1 - self.clip, 1 + self.clip))
+        chosen = tf.where(ratio * advantage <= clipped * advantage, ratio, clipped)
+        policy = _mean(-chosen * advantage, "policy_cost")
+        add_moving_summary(_mean(tf.cast(tf.not_equal(ratio, clipped), tf.float32), "clipped_share"))
         return _total(policy, distribution, value, batch.value_target, self.value, self.entropy)
 
 
@@ -141,8 +142,8 @@ def _total(
 
 
 def _normalized(advantage: tf.Tensor) -> tf.Tensor:
-    mean, variance = tf.nn.moments(advantage, [0])
-    return (advantage - mean) / (tf.sqrt(variance) + 1e-8)
+    centred = advantage - tf.reduce_mean(advantage)
+    return centred / (tf.sqrt(tf.reduce_mean(tf.square(centred))) + 1e-8)
 
 
 def _mean(numbers: tf.Tensor, name: str) -> tf.Tensor:
