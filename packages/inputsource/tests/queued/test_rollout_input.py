@@ -52,6 +52,25 @@ def test_towers_share_one_queue(source):
     assert sorted(each[0] for each in numbers) == [5, 6]
 
 
+def test_batches_of_a_fixed_size():
+    source = RolloutInput(batch_size=3)
+    source.setup(SPECS)
+    x, y = source.get_input_tensors()
+    assert (x.shape, y.shape) == ([3, 2], [3])
+    with running(source) as session:
+        source.put_all([batch(1), batch(2)])
+        with pytest.raises(DatapointShapeError, match=r"\(4, 2\)"):
+            source.put(batch(3, size=4))
+        assert [session.run(y)[0] for _ in range(2)] == [1, 2]
+
+
+def test_a_batch_size_is_at_least_one():
+    with pytest.raises(
+        ValueError, match="batch_size is the number of examples in a batch, at least 1; received 0"
+    ):
+        RolloutInput(batch_size=0)
+
+
 def test_batches_by_name(source):
     _, y = source.get_input_tensors()
     with running(source) as session:

@@ -135,6 +135,13 @@ def test_batches_with_only_resets(train, walks, walker, steps, size):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("mode", "size"), [("NextStep", None), ("SameStep", 16), ("Disabled", 16)])
+def test_batches_have_a_fixed_size_unless_steps_only_reset(train, walks, mode, size):
+    trainer, _ = train(envs=walks(COUNT, mode))
+    [tower] = trainer.tower_func.training
+    assert {tensor.shape[0] for tensor in tower.inputs.values()} == {size}
+
+
 def test_two_devices_equal_one(train, walks):
     # Advantages are not normalised, as each device would do it for itself; all steps are valid, so that all
     # batches are of one size.

@@ -25,7 +25,7 @@ from ..prefetch._one_session import END_OF_DATA, LOST_SESSION, SourceHook, ends_
 from ..prefetch._session_thread import SessionThread
 from ..specs import compile_block_check, compile_check, component_of, with_batch_size
 
-__all__ = ["FlowQueueInput", "QueueInput", "QueueOps", "ZMQInput", "default_capacity"]
+__all__ = ["FlowQueueInput", "QueueInput", "QueueOps", "ZMQInput", "default_capacity", "new_queue"]
 
 
 # Many small datapoints are used while the thread makes the next ones, but their memory stays small.
@@ -81,7 +81,7 @@ class QueueOps:
     label = "queue"
 
     def __init__(self, specs: Sequence[tf.TensorSpec], queue: Any, capacity: int, source: str) -> None:
-        self._queue = queue = _new_queue(specs, capacity) if queue is None else _checked_queue(specs, queue)
+        self._queue = queue = new_queue(specs, capacity) if queue is None else _checked_queue(specs, queue)
         # First, so that no component can take the name used for the summary's tag.
         self.size = queue.size(name="queue_size")
         # A shared collection name, without an import: a training averages the scalars of this collection.
@@ -149,7 +149,13 @@ def _stack_of(spec: tf.TensorSpec) -> tf.Tensor:
     return tf.placeholder(spec.dtype, tf.TensorShape([None]).concatenate(spec.shape), f"{spec.name}_stack")
 
 
-def _new_queue(specs: Sequence[tf.TensorSpec], capacity: int) -> tf.queue.FIFOQueue:
+def new_queue(specs: Sequence[tf.TensorSpec], capacity: int) -> tf.queue.FIFOQueue:
+    """Adds a queue of datapoints; it has their shapes if these are completely known.
+
+    Args:
+        specs: the components of a datapoint.
+        capacity: the maximum number of datapoints; -1: without a limit.
+    """
     shapes = [spec.shape for spec in specs]
     known = all(shape.is_fully_defined() for shape in shapes)
     return tf.queue.FIFOQueue(

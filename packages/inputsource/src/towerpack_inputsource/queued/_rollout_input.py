@@ -9,10 +9,11 @@ import numpy as np
 import tensorflow.compat.v1 as tf
 
 from .._errors import DatapointError, NotRunningError
-from .._source import InputSource
+from .._source import InputSource, check_at_least
 from ..prefetch._one_session import SourceHook, fast_callable
 from ..prefetch._put_collector import DatapointStack
-from ..specs import Array, compile_check, component_of
+from ..specs import Array, compile_check, component_of, with_batch_size
+from ._queue_input import new_queue
 
 __all__ = ["RolloutInput"]
 
@@ -34,6 +35,13 @@ class RolloutInput(InputSource):
     A step that takes more batches than were put waits forever. The source has no position: the producer of
     the batches must save the state for a resumed run.
 
+    Args:
+        batch_size: the first size of all components, if it never varies. Several steps in one session call
+            then take their small batches in one op.
+
+    Raises:
+        ValueError: the batch size is below 1.
+
     Example:
         >>> import numpy as np
         >>> with tf.Graph().as_default():
@@ -49,6 +57,11 @@ class RolloutInput(InputSource):
     _enqueue: Callable[..., Any] | None = None
     _enqueue_many: Callable[..., Any] | None = None
     _close: Callable[[], Any] | None = None
+
+    def __init__(self, batch_size: int | None = None) -> None:
+        if batch_size is not None:
+            check_at_least(1, "batch_size", batch_size, "the number of examples in a batch")
+        self._batch_size = batch_size
 
     def put(self, datapoint: Any) -> None:
         """Adds a datapoint, for one dequeue by one tower.
@@ -105,6 +118,9 @@ class RolloutInput(InputSource):
                 self._check(datapoint)
             raise
 
+    def _narrowed(self, specs: tuple[tf.TensorSpec, ...]) -> tuple[tf.TensorSpec, ...]:
+        return with_batch_size(specs, self._batch_size)
+
     def _setup(self, specs: tuple[tf.TensorSpec, ...]) -> None:
         stacks = [
             tf.TensorSpec(tf.TensorShape([None]).concatenate(spec.shape), spec.dtype, spec.name)
@@ -119,7 +135,7 @@ class RolloutInput(InputSource):
             tf.device("/cpu:0"),
             tf.control_dependencies(None),
         ):
-            self._queue = tf.queue.FIFOQueue(-1, [spec.dtype for spec in specs], name="queue")
+            self._queue = new_queue(specs, -1)
             self._placeholders = [tf.placeholder(spec.dtype, spec.shape, spec.name) for spec in specs]
             self._put = self._queue.enqueue(self._placeholders, name="enqueue")
             self._stacks = [tf.placeholder(spec.dtype, spec.shape, f"{spec.name}_stack") for spec in stacks]

@@ -13,7 +13,15 @@ from .._errors import ConfigError, EnvironmentStepError
 from ._policy_model import ActionSpec, action_spec
 from ._protocols import Environments, EnvironmentState, VectorEnvironments
 
-__all__ = ["Episode", "FinishedEpisodes", "GroupedSteps", "Transitions", "VectorSteps", "state_of"]
+__all__ = [
+    "Episode",
+    "FinishedEpisodes",
+    "GroupedSteps",
+    "Transitions",
+    "VectorSteps",
+    "autoreset_mode",
+    "state_of",
+]
 
 _log = logging.getLogger("towerpack_trainers")
 
@@ -225,7 +233,7 @@ class VectorSteps:
         first: int = 0,
     ) -> None:
         self.envs, self._action, self._first = envs, action, first
-        self.mode = _autoreset_mode(envs)
+        self.mode = autoreset_mode(envs)
         self.episodes = FinishedEpisodes(envs.num_envs) if episodes is None else episodes
         self._resets_next = np.zeros(envs.num_envs, bool)
         self._shape = (envs.num_envs, *envs.single_observation_space.shape)
@@ -389,7 +397,12 @@ class VectorSteps:
         return array
 
 
-def _autoreset_mode(envs: VectorEnvironments) -> str:
+def autoreset_mode(envs: VectorEnvironments) -> str:
+    """Returns the autoreset mode of vector environments: "NEXT_STEP", "SAME_STEP" or "DISABLED".
+
+    Raises:
+        ConfigError: the mode is unknown.
+    """
     mode = envs.metadata.get("autoreset_mode", "NextStep")
     name = str(getattr(mode, "name", mode)).replace("_", "").lower()
     known = {"nextstep": "NEXT_STEP", "samestep": "SAME_STEP", "disabled": "DISABLED"}

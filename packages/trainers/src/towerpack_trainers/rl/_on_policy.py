@@ -27,7 +27,7 @@ from ._default_agents import (
     scaled_rewards,
     vector_envs,
 )
-from ._environments import Transitions
+from ._environments import Transitions, autoreset_mode
 from ._policy_model import Distribution, PolicyModel, action_spec
 from ._protocols import Environments, EnvironmentState, Rollout
 
@@ -494,7 +494,8 @@ def iterations_of(
             "environments in a rollout."
         )
     updates = updates_of(trainer, -(-whole // size) * at_least(trainer, "epochs", epochs), devices)
-    source = RolloutInput()
+    varies = whole % size or any(autoreset_mode(group) == "NEXT_STEP" for group in groups)
+    source = RolloutInput(None if varies else size)
     collector = RolloutCollector(envs, source, rollout, size, epochs, updates, env_state)
     config = attrs.evolve(config, model=OnPolicyModel(config.model, objective), data=source)
     return config, collector, updates

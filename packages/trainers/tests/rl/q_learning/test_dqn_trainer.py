@@ -87,7 +87,9 @@ def test_the_transitions_of_the_memory(train, walks, new_memory, mode):
     trainer, _ = train(envs=walks(4, mode), memory=memory)
     steps = sum(len(arguments[2]) for arguments, _ in memory.added)
     assert steps == trainer.loop.env_steps >= 40
-    assert memory.events == ["sample"] * 24
+    # Of 6 iterations with 4 batches of 16 each, drawn together as soon as there are as many transitions.
+    sizes = list(map(len, memory.drawn))
+    assert sum(sizes) == 24 * 16 and set(sizes) <= {16, 32, 48, 64} and sizes[-1] == 64
     short = [numbers for _, numbers in memory.added if len(numbers) < 4]
     assert bool(short) == (mode == "NextStep")
     ended = [(a[3] | a[4], a[5]) for a, _ in memory.added]
@@ -95,6 +97,13 @@ def test_the_transitions_of_the_memory(train, walks, new_memory, mode):
     last = np.concatenate([after[over] for over, after in ended])
     assert ((np.abs(last[:, 0]) == 1) | (last[:, 1] == 1)).all()
     assert len(memory) == 0
+
+
+def test_large_observations_are_drawn_for_one_update_at_a_time(train, walks, new_memory, monkeypatch):
+    monkeypatch.setattr("towerpack_trainers.rl._dqn._DRAWN_TOGETHER", 1)
+    memory = Watched(new_memory())
+    train(memory=memory, steps_per_epoch=8)
+    assert memory.events == ["sample"] * 8
 
 
 @pytest.mark.slow
