@@ -98,12 +98,12 @@ def session_loops() -> dict[str, Callable[[], float]]:
     graph = tf.Graph()
     with graph.as_default(), tf.variable_scope("", use_resource=True):
         inputs = mlp_inputs(tf)
-        # Gated as trainers do it: their loop is measured here, not their graph.
+        # Gated and copied as trainers do it: their loop is measured here, not their graph.
         gating = tf.train.Optimizer.GATE_GRAPH
         train_op = tf.train.AdamOptimizer(1e-3).minimize(mlp_cost(tf, *inputs), gate_gradients=gating)
         tf.train.get_or_create_global_step()
         init = tf.global_variables_initializer()
-        looped = StepCopies([train_op]).loop(lambda done: done < STEPS_A_CALL, "steps")
+        looped = StepCopies([train_op], optimize=True).loop(lambda done: done < STEPS_A_CALL, "steps")
     session = tf.Session(graph=graph, config=config)
     session.run(init)
     feed = dict(zip(inputs, session.run(inputs)))

@@ -195,10 +195,10 @@ def copies_for_loop(
     if not tf.control_flow_v2_enabled() or tf.config.list_physical_devices("GPU"):
         return None
     try:
-        copies = StepCopies([done])
+        copies = StepCopies([done], optimize=True)
         stacked = StackedInput.of(copies.ops)
         if stacked is not None:
-            copies = StepCopies([done], stacked.replaced)
+            copies = StepCopies([done], stacked.replaced, optimize=True)
         if not is_suitable(copies.ops):
             return None
         copies.prepare()

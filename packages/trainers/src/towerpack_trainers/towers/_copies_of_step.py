@@ -18,6 +18,7 @@ import tensorflow.compat.v1 as tf
 from towerpack_callbacks import find_ancestors
 
 from .._errors import ConfigError
+from ._optimize_nodes import colocated_with, op_name, optimized, with_inputs
 
 __all__ = ["CONTROL_FLOW", "Given", "StepCopies", "uses_state"]
 
@@ -48,6 +49,7 @@ class StepCopies:
         wanted_by: the argument that requires the copies, for messages.
         other_numbers: 0, or a number that makes stateful random ops draw other numbers than in the step
             itself, and than in copies with another number.
+        optimize: whether to change the copies so that they take less time, with the same results.
 
     Raises:
         ConfigError: the step needs a feed, or has TensorFlow 1's reference variables.
@@ -60,18 +62,19 @@ class StepCopies:
         kept: Collection[tf.Operation] = (),
         wanted_by: str = "steps_per_run",
         other_numbers: int = 0,
+        optimize: bool = False,
     ) -> None:
         self._names = [output.name for output in outputs]
         first = outputs[0]
         self.graph: tf.Graph = first.graph
         self._given, self._wanted_by, self._other_numbers = given, wanted_by, other_numbers
+        self._optimize = optimize
         cut = frozenset([*kept, *(tensor.op for tensor in given)])
         self.ops, handles = _divide(outputs, cut, wanted_by)
         self._cut = {op.name for op in cut}
         self._handles = {tensor.name: tensor for tensor in handles}
         taken = {tensor.name: tensor for op in self.ops for tensor in op.inputs}
         self._kept = {name: tensor for name, tensor in taken.items() if tensor.op in cut}
-        self._taken = taken.keys()
 
     def prepare(self) -> None:
         """Serialises the ops, before anything is added to the graph.
@@ -141,7 +144,9 @@ class StepCopies:
             ) from error
         definition = tf.GraphDef(versions=whole.versions, library=whole.library)
         adapted = [self._adapt(node, wanted) for node in whole.node if node.name in wanted]
-        definition.node.extend(_with_shared_reads(adapted, kept={_op_name(name) for name in self._names}))
+        kept = {op_name(name) for name in self._names}
+        nodes = _with_shared_reads(adapted, kept)
+        definition.node.extend(optimized(nodes, self.graph, kept) if self._optimize else nodes)
         if self._other_numbers:
             _change_seeds(definition, _OTHER_SEED * self._other_numbers)
         return definition
@@ -152,19 +157,19 @@ class StepCopies:
         waits_for = {name[1:] for name in node.input if name.startswith("^")} & self._cut
         if not waits_for:
             return node
-        return _with_inputs(
+        return with_inputs(
             node, [name for name in node.input if name[1:] not in waits_for or not name.startswith("^")]
         )
 
     def _copy(self, name: str, number: tf.Tensor | int = 0, given: Given | None = None) -> list[Any]:
         values = {} if given is None else dict(zip((tensor.name for tensor in self._given), given(number)))
         # TensorFlow refuses a replacement without a consumer.
-        values = {key: _reachable(value) for key, value in values.items() if key in self._taken}
-        kept = {**self._handles, **self._kept}
-        shared = {key: _reachable(tensor) for key, tensor in kept.items() if key not in values}
+        inputs = {name for node in self._definition.node for name in node.input}
+        replaced = {**self._handles, **self._kept, **values}
+        taken = {key: value for key, value in replaced.items() if {key, key.removesuffix(":0")} & inputs}
         return tf.import_graph_def(  # type: ignore[no-any-return]
             self._definition,
-            input_map={**shared, **values},
+            input_map={key: _reachable(value) for key, value in taken.items()},
             return_elements=self._names,
             name=name,
         )
@@ -255,7 +260,7 @@ def _with_shared_reads(nodes: Sequence[Any], kept: Collection[str]) -> list[Any]
         nodes: the nodes of a graph.
         kept: names of nodes that must remain.
     """
-    kept = {*kept, *(name for node in nodes for name in _colocated_with(node))}
+    kept = {*kept, *(name for node in nodes for name in colocated_with(node))}
     reads: dict[Any, str] = {}
     twins: dict[str, str] = {}
     for node in nodes:
@@ -267,35 +272,17 @@ def _with_shared_reads(nodes: Sequence[Any], kept: Collection[str]) -> list[Any]
                 twins[node.name] = read
     return [
         node
-        if twins.keys().isdisjoint(map(_op_name, node.input))
-        else _with_inputs(node, [_renamed(name, twins) for name in node.input])
+        if twins.keys().isdisjoint(map(op_name, node.input))
+        else with_inputs(node, [_renamed(name, twins) for name in node.input])
         for node in nodes
         if node.name not in twins
     ]
 
 
-def _colocated_with(node: Any) -> list[str]:
-    places = node.attr["_class"].list.s if "_class" in node.attr else []
-    return [place.decode().removeprefix("loc:@") for place in places]
-
-
-def _op_name(name: str) -> str:
-    """Returns the name of the op of a tensor, an op, or a node's input."""
-    return name.removeprefix("^").partition(":")[0]
-
-
 def _renamed(name: str, names: Mapping[str, str]) -> str:
     """Returns an input of a node, by the new name of its op."""
-    op = _op_name(name)
+    op = op_name(name)
     return name.replace(op, names[op], 1) if op in names else name
-
-
-def _with_inputs(node: Any, inputs: Sequence[str]) -> Any:
-    copy = type(node)()
-    copy.CopyFrom(node)
-    del copy.input[:]
-    copy.input.extend(inputs)
-    return copy
 
 
 def _without_outer_colocation(node: Any, names: set[str]) -> Any:
