@@ -171,6 +171,17 @@ def test_a_step_on_several_devices_keeps_the_gate():
     assert net.gradients[0] in ancestors(nodes, updates_of(nodes)["w1"])
 
 
+def test_loops_of_tensorflow_1_remain():
+    with tf.Graph().as_default(), tf.Session() as session:
+        tf.disable_control_flow_v2()
+        try:
+            count = tf.while_loop(lambda n: n < 7, lambda n: n + 3, [tf.constant(0)])
+        finally:
+            tf.enable_control_flow_v2()
+        [copy] = StepCopies([count + tf.raw_ops.Shape(input=tf.zeros([2]))], optimize=True).once("copy")
+        assert session.run(copy).tolist() == [11]
+
+
 def test_known_shapes_are_constants():
     with tf.Graph().as_default(), tf.Session() as session:
         known = tf.placeholder_with_default(tf.zeros([2, 3]), [2, 3])

@@ -12,6 +12,7 @@ from towerpack_callbacks import Callbacks, LoopState, StepCounter, StopTraining
 
 from .._errors import ConfigError
 from ..towers._copies_of_step import Given, StepCopies
+from ..towers._devices import get_num_gpu
 from ..towers._tower import LAST_STEP
 from ._compiled_steps import CompiledSteps
 from ._fused_steps import DefaultStep, FusedSteps, StepCalls, TrainingSteps, compile_step
@@ -103,7 +104,13 @@ class CompositeStep:
 
 def copies_of(default: DefaultStep, wanted_by: str, other_numbers: int) -> StepCopies:
     """Prepares copies of the default step, with the fetches that have a receiver; see `StepCopies`."""
-    return StepCopies([*_outputs(default)[1].values()], wanted_by=wanted_by, other_numbers=other_numbers)
+    # Not measured on GPUs.
+    return StepCopies(
+        [*_outputs(default)[1].values()],
+        wanted_by=wanted_by,
+        other_numbers=other_numbers,
+        optimize=not get_num_gpu(),
+    )
 
 
 def copy_after(

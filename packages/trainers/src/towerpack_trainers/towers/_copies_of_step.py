@@ -49,7 +49,8 @@ class StepCopies:
         wanted_by: the argument that requires the copies, for messages.
         other_numbers: 0, or a number that makes stateful random ops draw other numbers than in the step
             itself, and than in copies with another number.
-        optimize: whether to change the copies so that they take less time, with the same results.
+        optimize: whether to change the copies so that they take less time, with the same results; ignored
+            for loops of TensorFlow 1.
 
     Raises:
         ConfigError: the step needs a feed, or has TensorFlow 1's reference variables.
@@ -68,9 +69,9 @@ class StepCopies:
         first = outputs[0]
         self.graph: tf.Graph = first.graph
         self._given, self._wanted_by, self._other_numbers = given, wanted_by, other_numbers
-        self._optimize = optimize
         cut = frozenset([*kept, *(tensor.op for tensor in given)])
         self.ops, handles = _divide(outputs, cut, wanted_by)
+        self._optimize = optimize and all(op.type not in CONTROL_FLOW for op in self.ops)
         self._cut = {op.name for op in cut}
         self._handles = {tensor.name: tensor for tensor in handles}
         taken = {tensor.name: tensor for op in self.ops for tensor in op.inputs}

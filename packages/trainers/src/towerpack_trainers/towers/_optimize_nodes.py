@@ -7,6 +7,8 @@ variable. It then runs beside the gradients of earlier layers, while a thread wo
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections import defaultdict
 from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple, final
@@ -92,9 +94,11 @@ def _with_early_updates(nodes: Sequence[Any], graph: tf.Graph) -> list[Any]:
         return list(nodes)  # to wait for an op of another device takes a transfer, and the gate only one
     by_name = {node.name: node for node in nodes}
     updates = _gated_updates(by_name, graph)
-    before = _with_ancestors(by_name)
+    bits = {name: 1 << number for number, name in enumerate(by_name)}
+    before = _ancestors(by_name, bits)
+    updating = sum(bits[node.name] for node in nodes if _is_update(node))
+    after_update = {name for name in by_name if before[name] & updating}
     gradients = {gate: _gradients_of(gate, by_name) for gate in {update.gate for update in updates}}
-    after_update = {name for name, ops in before.items() if any(map(_is_update, map(by_name.get, ops)))}
     consumers = defaultdict(list)
     for node in nodes:
         for name in {op_name(each) for each in node.input if not each.startswith("^")}:
@@ -104,13 +108,16 @@ def _with_early_updates(nodes: Sequence[Any], graph: tf.Graph) -> list[Any]:
         readers = consumers[op_name(update.node.input[0])]
         takers = {name for reader in readers for name in (reader, *consumers[reader])}
         others = _waited_for(update.gate, by_name) - gradients[update.gate]
-        waits = (takers - after_update | others) - before[op_name(update.gradient)]
+        computed = before[op_name(update.gradient)]
+        waits = [name for name in takers - after_update | others if not computed & bits[name]]
         inputs = [*update.node.input, *sorted(f"^{name}" for name in waits)]
         inputs[update.place] = update.gradient
         return with_inputs(update.node, inputs)
 
     # If an update precedes a gradient, more than one update of a variable may be in the step.
-    movable = {gate for gate, names in gradients.items() if names.isdisjoint(after_update)}
+    movable = {
+        gate for gate, names in gradients.items() if not any(before[name] & updating for name in names)
+    }
     changed = {update.node.name: early(update) for update in updates if update.gate in movable}
     return [changed.get(node.name, node) for node in nodes]
 
@@ -158,9 +165,9 @@ def _is_update(node: Any) -> bool:
     return bool(node.op.startswith(("ResourceApply", "ResourceSparseApply")))
 
 
-def _with_ancestors(by_name: dict[str, Any]) -> dict[str, set[str]]:
-    """Returns for each node its name and the names of all nodes that it depends on."""
-    found: dict[str, set[str]] = {}
+def _ancestors(by_name: dict[str, Any], bits: dict[str, int]) -> dict[str, int]:
+    """Returns for each node the bits of itself and of all nodes that it depends on."""
+    found: dict[str, int] = {}
     for name in by_name:
         stack = [name]
         while stack:
@@ -168,8 +175,8 @@ def _with_ancestors(by_name: dict[str, Any]) -> dict[str, set[str]]:
             if missing := inputs - found.keys():
                 stack += missing
             else:
-                found[stack[-1]] = {stack[-1]}.union(*(found[each] for each in inputs))
-                stack.pop()
+                name = stack.pop()
+                found[name] = functools.reduce(operator.or_, map(found.get, inputs), bits[name])
     return found
 
 
