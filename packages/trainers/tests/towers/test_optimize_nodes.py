@@ -85,15 +85,16 @@ def test_an_update_waits_only_for_the_ops_that_read_its_variable():
     assert not any(node.op in {"Shape", "ShapeN", "NoOp"} for node in map(nodes.get, before))
 
 
-def test_another_op_that_reads_the_variable_comes_before_the_update():
+@pytest.mark.parametrize("of_slot", [False, True])
+def test_another_op_that_reads_the_variable_or_its_slot_comes_before_the_update(of_slot):
     with tf.Graph().as_default():
-        net = Net(tf.train.GradientDescentOptimizer(0.1))
-        norm = tf.norm(net.weights[1], name="norm")
+        optimizer = tf.train.MomentumOptimizer(0.1, 0.9)
+        net = Net(optimizer)
+        weight = net.weights[1]
+        norm = tf.norm(optimizer.get_slot(weight, "momentum") if of_slot else weight, name="norm")
         nodes = nodes_of([net.step, norm])
-    updates = updates_of(nodes)
-    reads = ancestors(nodes, norm.op.name)
-    reads = {name for name in reads if nodes[name].op == "ReadVariableOp"}
-    assert reads and reads <= ancestors(nodes, updates["w1"])
+    reads = {name for name in ancestors(nodes, norm.op.name) if nodes[name].op == "ReadVariableOp"}
+    assert reads and reads <= ancestors(nodes, updates_of(nodes)["w1"])
 
 
 @pytest.mark.parametrize(

@@ -71,19 +71,21 @@ class _Update(NamedTuple):
 
     Attributes:
         node: its node.
+        handles: the handles of its variable and of the optimizer's slots.
         place: the number of the input with the gradient.
         gradient: the gradient before the gate.
         gate: the names of the ops that the gradient waits for.
     """
 
     node: Any
+    handles: Sequence[str]
     place: int
     gradient: str
     gate: frozenset[str]
 
 
 def _with_early_updates(nodes: Sequence[Any], graph: tf.Graph) -> list[Any]:
-    """Lets each update wait for the ops that read its variable, instead of for all gradients.
+    """Lets each update wait for the ops that read its variable or slots, instead of for all gradients.
 
     It also waits for the ops that take a value read from the variable: TensorFlow copies the variable if
     such a value is still needed.
@@ -105,7 +107,7 @@ def _with_early_updates(nodes: Sequence[Any], graph: tf.Graph) -> list[Any]:
             consumers[name].append(node.name)
 
     def early(update: _Update) -> Any:
-        readers = consumers[op_name(update.node.input[0])]
+        readers = {name for handle in update.handles for name in consumers[handle]}
         takers = {name for reader in readers for name in (reader, *consumers[reader])}
         others = _waited_for(update.gate, by_name) - gradients[update.gate]
         computed = before[op_name(update.gradient)]
@@ -115,9 +117,7 @@ def _with_early_updates(nodes: Sequence[Any], graph: tf.Graph) -> list[Any]:
         return with_inputs(update.node, inputs)
 
     # If an update precedes a gradient, more than one update of a variable may be in the step.
-    movable = {
-        gate for gate, names in gradients.items() if not any(before[name] & updating for name in names)
-    }
+    movable = {gate for gate, names in gradients.items() if names.isdisjoint(after_update)}
     changed = {update.node.name: early(update) for update in updates if update.gate in movable}
     return [changed.get(node.name, node) for node in nodes]
 
@@ -132,7 +132,8 @@ def _gated_updates(by_name: dict[str, Any], graph: tf.Graph) -> list[_Update]:
         gated = by_name.get(op_name(node.input[place]), node)
         gate = _gate_of(gated)
         if gated.op == "Identity" and gate and all(_is_group(name, by_name) for name in gate):
-            found.append(_Update(node, place, gated.input[0], gate))
+            handles = [tensor.op.name for tensor in applied.op.inputs if tensor.dtype == tf.resource]
+            found.append(_Update(node, handles, place, gated.input[0], gate))
     return found
 
 
