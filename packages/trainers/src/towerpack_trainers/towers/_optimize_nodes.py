@@ -2,7 +2,7 @@
 
 The updates of a trainer wait until all gradients are computed: no variable may change while a gradient still
 reads it. The copies of a step know all its ops, so each update waits only for those that read its own
-variable. It then runs beside the gradients of earlier layers, while a thread would be idle.
+variable. It then runs in parallel with the gradients of earlier layers, while a thread would be idle.
 """
 
 from __future__ import annotations
@@ -182,7 +182,7 @@ def _ancestors(by_name: dict[str, Any], bits: dict[str, int]) -> dict[str, int]:
 
 
 def _without_unused(nodes: Sequence[Any], kept: Collection[str]) -> list[Any]:
-    """Removes nodes without effect whose output no other node takes any more."""
+    """Removes nodes without an effect and without a consumer."""
     while True:
         taken = {*kept, *(op_name(name) for node in nodes for name in node.input)}
         used = [node for node in nodes if node.op not in _WITHOUT_EFFECT or node.name in taken]
