@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple, final
@@ -47,7 +48,7 @@ class RolloutBatch(NamedTuple):
 
     def part(self, begin: int, end: int) -> RolloutBatch:
         """Returns the steps at these positions, as views."""
-        return RolloutBatch(*(_part(arrays, slice(begin, end)) for arrays in self))
+        return RolloutBatch(*(_of_each(arrays, lambda array: array[begin:end]) for arrays in self))
 
 
 def advantages(
@@ -82,17 +83,10 @@ def advantages(
     return np.asarray(found)
 
 
-def _part(arrays: Any, chosen: slice) -> Any:
+def _of_each(arrays: Any, function: Callable[[np.ndarray], np.ndarray]) -> Any:
     if isinstance(arrays, dict):
-        return {name: array[chosen] for name, array in arrays.items()}
-    return arrays[chosen]
-
-
-def _taken(arrays: Any, positions: np.ndarray) -> Any:
-    # An index takes seven times as long for narrow arrays.
-    if isinstance(arrays, dict):
-        return {name: array.take(positions, 0) for name, array in arrays.items()}
-    return arrays.take(positions, 0)
+        return {name: function(array) for name, array in arrays.items()}
+    return function(arrays)
 
 
 _log = logging.getLogger("towerpack_dataflow")
@@ -372,9 +366,10 @@ class RolloutBuffer:
         ends = list(accumulate(sizes, initial=0))
         steps = self._all_steps(advantage)
         for _ in range(epochs):
-            # Reordering a whole epoch is faster than gathering each batch.
-            chosen = self._random.permutation(valid)
-            epoch = RolloutBatch(*(_taken(arrays, chosen) for arrays in steps))
+            # Reordering a whole epoch is faster than gathering each batch, and `take` is up to seven times as
+            # fast as an index.
+            take = functools.partial(np.take, indices=self._random.permutation(valid), axis=0)
+            epoch = RolloutBatch(*(_of_each(arrays, take) for arrays in steps))
             yield from (epoch.part(begin, end) for begin, end in pairwise(ends))
 
     def _all_steps(self, advantage: np.ndarray) -> RolloutBatch:

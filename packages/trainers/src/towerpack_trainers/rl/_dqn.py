@@ -204,8 +204,8 @@ class IterationSettings:
     learning_starts: int
 
 
-# Samples of several updates are drawn at once if their observations are small: the calls of NumPy for one of
-# 128 transitions take seven times as long as those for its share of many.
+# Small samples of several updates are drawn at once: drawing 128 transitions alone takes seven times as long
+# as drawing them together with others.
 _DRAWN_TOGETHER = 1 << 18  # bytes
 
 

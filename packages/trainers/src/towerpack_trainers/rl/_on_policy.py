@@ -89,7 +89,7 @@ class PPOObjective(PolicyObjective):
         """Returns the cost."""
         advantage = _normalized(batch.advantage) if self.normalize else batch.advantage
         ratio = tf.exp(distribution.log_probability(batch.action) - batch.old_log_probability)
-        # A clipped ratio has no gradient, and one within the limits is never chosen as such.
+        # The clipped ratio is chosen only at a limit, where it has no gradient.
         clipped = tf.stop_gradient(tf.clip_by_value(ratio, 1 - self.clip, 1 + self.clip))
         chosen = tf.where(ratio * advantage <= clipped * advantage, ratio, clipped)
         policy = _mean(-chosen * advantage, "policy_cost")

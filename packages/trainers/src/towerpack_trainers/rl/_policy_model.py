@@ -237,7 +237,7 @@ class Categorical(Distribution):
 
     def log_probability(self, action: tf.Tensor) -> tf.Tensor:
         """Returns the log-probabilities of choices."""
-        # One op with a gradient of one more; from log_softmax, it would take twenty.
+        # This op and its gradient replace about twenty ops.
         return -tf.nn.sparse_softmax_cross_entropy_with_logits(labels=action, logits=self._logits)
 
     def entropy(self) -> tf.Tensor:
